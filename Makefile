@@ -1,0 +1,43 @@
+# Every target is one plain command or a short script; `make help` lists them.
+GO ?= go
+GOLANGCI_LINT_VERSION = v2.15.0
+GOVULNCHECK_VERSION = v1.9.0
+PREFIX ?= $(HOME)/.local
+# Tools are built once into this folder, at the versions above.
+TOOLS ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/mcp-funnel-tools
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+LDFLAGS = -s -w -X main.version=$(VERSION)
+
+.PHONY: help build install demo test lint vuln cross fuzz clean
+
+help: ## show this list
+	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
+
+build: bin/mcp-funnel ## build bin/mcp-funnel
+
+bin/mcp-funnel: FORCE
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $@ ./cmd/mcp-funnel
+
+install: bin/mcp-funnel ## install into ~/.local/bin (PREFIX=…)
+	install -D -m 755 bin/mcp-funnel $(DESTDIR)$(PREFIX)/bin/mcp-funnel
+	@case ":$$PATH:" in *:$(PREFIX)/bin:*) ;; *) echo "note: $(PREFIX)/bin is not in your PATH" ;; esac
+
+demo: bin/mcp-funnel ## build, then show in ten seconds what it does
+	bin/mcp-funnel demo
+
+test: ## run all tests (installs dbus-daemon when it may)
+	GO='$(GO)' packaging/scripts/test
+
+lint: ## vet for all systems, gofmt, golangci-lint, govulncheck
+	GO='$(GO)' TOOLS='$(TOOLS)' GOLANGCI_LINT_VERSION=$(GOLANGCI_LINT_VERSION) GOVULNCHECK_VERSION=$(GOVULNCHECK_VERSION) packaging/scripts/lint
+
+cross: ## compile for every system we ship to
+	GO='$(GO)' packaging/scripts/cross
+
+fuzz: ## run every fuzz target for FUZZTIME (30s)
+	GO='$(GO)' packaging/scripts/fuzz
+
+clean: ## remove what was built
+	rm -rf bin
+
+FORCE:
