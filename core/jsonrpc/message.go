@@ -1,0 +1,210 @@
+package jsonrpc
+
+import (
+	"bytes"
+	"fmt"
+)
+
+// Span is the byte range [Start, End) of a value inside a message. The zero
+// Span means that the value is absent.
+type Span struct{ Start, End int }
+
+// Present reports whether the value is there.
+func (s Span) Present() bool { return s.End > 0 }
+
+// Of returns the bytes of the span in text, nil when it is absent.
+func (s Span) Of(text []byte) []byte {
+	if !s.Present() {
+		return nil
+	}
+	return text[s.Start:s.End:s.End]
+}
+
+// Kind says what a message is (JSON-RPC 2.0, sections 4 and 5).
+type Kind uint8
+
+// Kinds of messages.
+const (
+	// Request has a method and an id.
+	Request Kind = iota + 1
+	// Notification has a method and no id.
+	Notification
+	// Response has an id and a result or an error.
+	Response
+)
+
+// Message is one JSON-RPC message: the bytes as they came and where its members
+// lie in them.
+type Message struct {
+	// Raw is the whole message without a newline.
+	Raw []byte
+	// ID, Params, Result and Error are spans of Raw, as is Method, with quotes.
+	ID, Method, Params, Result, Error Span
+	// Kind follows from which members are present.
+	Kind Kind
+}
+
+// SyntaxError says that a line is not JSON.
+type SyntaxError struct {
+	// Offset is the byte at which the text stopped making sense.
+	Offset int
+	// Want is what should have been there.
+	Want string
+}
+
+func (e *SyntaxError) Error() string {
+	return fmt.Sprintf("not JSON: %s expected at byte %d", e.Want, e.Offset)
+}
+
+// InvalidError says that a line is JSON and yet no JSON-RPC message.
+type InvalidError struct {
+	Problem string
+	// ID is the message's id where there is a usable one, for the reply.
+	ID []byte
+}
+
+func (e *InvalidError) Error() string { return "not a JSON-RPC message: " + e.Problem }
+
+// Parse finds the members of the message in line, which it keeps a reference to.
+// It fails with a [*SyntaxError] or an [*InvalidError].
+func Parse(line []byte) (Message, error) {
+	m := Message{Raw: bytes.TrimSpace(line)}
+	s := scanner{text: m.Raw}
+	if s.peek() != '{' {
+		return m, m.notObject(&s)
+	}
+	if err := s.object(0, m.member); err != nil {
+		return m, err
+	}
+	if s.at != len(m.Raw) {
+		return m, s.fail("the end of the line")
+	}
+	return m, m.classify()
+}
+
+// notObject tells text that is no JSON at all from other JSON, such as the
+// batches that MCP does not have.
+func (m *Message) notObject(s *scanner) error {
+	if err := s.value(0); err != nil {
+		return err
+	}
+	if s.at != len(m.Raw) {
+		return s.fail("the end of the line")
+	}
+	return &InvalidError{Problem: "it is not an object"}
+}
+
+// member notes where a member lies.
+func (m *Message) member(key, value Span) error {
+	quoted := key.Of(m.Raw)
+	var slot *Span
+	switch {
+	case is(quoted, "id"):
+		slot = &m.ID
+	case is(quoted, "method"):
+		slot = &m.Method
+	case is(quoted, "params"):
+		slot = &m.Params
+	case is(quoted, "result"):
+		slot = &m.Result
+	case is(quoted, "error"):
+		slot = &m.Error
+	default:
+		return nil
+	}
+	if slot.Present() {
+		return &InvalidError{Problem: fmt.Sprintf("it has %s twice", quoted)}
+	}
+	*slot = value
+	return nil
+}
+
+// classify sets m.Kind.
+func (m *Message) classify() error {
+	id := m.ID.Of(m.Raw)
+	if id != nil && id[0] != '"' && id[0] != '-' && (id[0] < '0' || id[0] > '9') {
+		if m.Method.Present() || !m.Error.Present() {
+			return &InvalidError{Problem: "its id is neither a string nor a number"}
+		}
+	}
+	switch {
+	case m.Method.Present() && m.Raw[m.Method.Start] != '"':
+		return &InvalidError{Problem: "its method is not a string", ID: id}
+	case m.Method.Present() && id != nil:
+		m.Kind = Request
+	case m.Method.Present():
+		m.Kind = Notification
+	case id != nil && (m.Result.Present() || m.Error.Present()):
+		m.Kind = Response
+	default:
+		return &InvalidError{Problem: "it has neither a method nor a result", ID: id}
+	}
+	return nil
+}
+
+// MethodName is the method without quotes; "" for a response.
+func (m Message) MethodName() string {
+	name, _ := Unquote(m.Method.Of(m.Raw))
+	return name
+}
+
+// Lookup finds the value at path, a list of object keys, inside the value at
+// base, in a text that [Parse] accepted. The span is relative to text. Something
+// on the way that is absent or no object makes it report false.
+func Lookup(text []byte, base Span, path ...string) (Span, bool) {
+	for _, name := range path {
+		if !base.Present() || text[base.Start] != '{' {
+			return Span{}, false
+		}
+		var found Span
+		s := scanner{text: text[:base.End], at: base.Start}
+		err := s.object(0, func(key, value Span) error {
+			if !found.Present() && is(key.Of(text), name) {
+				found = value
+			}
+			return nil
+		})
+		if err != nil || !found.Present() {
+			return Span{}, false
+		}
+		base = found
+	}
+	return base, true
+}
+
+// Elements returns the spans of the elements of the array at base; nil when
+// there is no array.
+func Elements(text []byte, base Span) []Span {
+	if !base.Present() || text[base.Start] != '[' {
+		return nil
+	}
+	var spans []Span
+	s := scanner{text: text[:base.End], at: base.Start}
+	err := s.array(0, func(element Span) error {
+		spans = append(spans, element)
+		return nil
+	})
+	if err != nil {
+		return nil
+	}
+	return spans
+}
+
+// Members calls visit with the unquoted key and the value's span of every member
+// of the object at base, in order; not at all when there is no object.
+func Members(text []byte, base Span, visit func(key string, value Span)) {
+	if !base.Present() || text[base.Start] != '{' {
+		return
+	}
+	s := scanner{text: text[:base.End], at: base.Start}
+	// The text was parsed before, so this cannot fail half-way.
+	_ = s.object(0, func(key, value Span) error {
+		if name, ok := Unquote(key.Of(text)); ok {
+			visit(name, value)
+		}
+		return nil
+	})
+}
+
+// Whole is the span of all of text.
+func Whole(text []byte) Span { return Span{0, len(text)} }
