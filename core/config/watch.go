@@ -1,0 +1,210 @@
+package config
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+const (
+	// settle is how long the files have to be quiet: an editor that truncates,
+	// writes and renames is one change, not three.
+	settle = 150 * time.Millisecond
+	// settleAtMost tells of a change even if the file is written all the time.
+	settleAtMost = time.Second
+	// pollEvery is the interval where the system gives no notice of changes.
+	pollEvery = time.Second
+)
+
+// errNoNotices says that the system's notices of changes cannot be had.
+var errNoNotices = errors.New("no notices of file changes")
+
+// Watcher tells when one of some files changes, however it is done: written in
+// place, replaced by renaming, deleted and made anew, through a symbolic link,
+// or with its folder still to be made. It watches folders, because a watch on a
+// file is lost with the first rename.
+type Watcher struct {
+	paths []string
+	log   *slog.Logger
+	seen  []stamp // of paths, as of the last report
+
+	// For tests: how to get notices, and the interval without them.
+	notices func() (*fsnotify.Watcher, error)
+	poll    time.Duration
+}
+
+// NewWatcher makes a watcher of paths, which need not exist. It notes what is
+// there now: make it before reading the files, and no change in between is lost.
+func NewWatcher(paths []string, log *slog.Logger) *Watcher {
+	w := &Watcher{paths: paths, log: log, notices: fsnotify.NewWatcher, poll: pollEvery}
+	w.seen = w.stamps()
+	return w
+}
+
+// Run calls changed within 2 s of each change of the files, until ctx is done;
+// several changes in a row are one. changed runs in a goroutine of its own and
+// never twice at a time; Run waits for it before returning. Where the system
+// gives no notices (their number is limited) the files are looked at each
+// second instead. The error is always nil: ending by ctx is the only end.
+func (w *Watcher) Run(ctx context.Context, changed func()) error {
+	kick := make(chan struct{}, 1)
+	var worker sync.WaitGroup
+	worker.Go(func() {
+		for range kick {
+			if ctx.Err() == nil {
+				changed()
+			}
+		}
+	})
+	defer worker.Wait()
+	defer close(kick)
+	report := func() {
+		select {
+		case kick <- struct{}{}:
+		default: // one is due already, and will see this change as well
+		}
+	}
+	if err := w.follow(ctx, report); err != nil {
+		w.log.Warn("watching the config by polling", "err", err)
+		w.pollFiles(ctx, report)
+	}
+	return nil
+}
+
+// follow waits for the system's notices until ctx is done (nil) or they cannot
+// be had (errNoNotices).
+func (w *Watcher) follow(ctx context.Context, report func()) error {
+	notices, err := w.notices()
+	if err != nil {
+		return fmt.Errorf("%w: %w", errNoNotices, err)
+	}
+	defer func() { _ = notices.Close() }() // nothing is lost if it fails
+	watched := &watchSet{notices: notices}
+	if err := watched.update(w.paths); err != nil {
+		return err
+	}
+	var d debounce
+	defer d.stop()
+	if w.differs() {
+		d.touch()
+	}
+	for {
+		relevant := false
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-d.due():
+			d.stop()
+			w.seen = w.stamps()
+			report()
+			continue
+		case event, open := <-notices.Events:
+			if !open {
+				return errNoNotices
+			}
+			relevant = watched.concerns(event.Name)
+		case err, open := <-notices.Errors:
+			if !open {
+				return errNoNotices
+			}
+			// Notices were lost: whatever they said, look again.
+			w.log.Debug("file notices lost", "err", err)
+			relevant = true
+		}
+		if err := watched.update(w.paths); err != nil {
+			return err
+		}
+		if relevant || w.differs() {
+			d.touch()
+		}
+	}
+}
+
+// pollFiles compares the files' stamps until ctx is done. A file seen in the
+// middle of being written is reported, and again when it is complete.
+func (w *Watcher) pollFiles(ctx context.Context, report func()) {
+	ticker := time.NewTicker(w.poll)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		if w.differs() {
+			w.seen = w.stamps()
+			report()
+		}
+	}
+}
+
+// stamp is what tells one state of a file from another. A missing file has a
+// nil info.
+type stamp struct{ info fs.FileInfo }
+
+func (w *Watcher) stamps() []stamp {
+	list := make([]stamp, len(w.paths))
+	for i, path := range w.paths {
+		if info, err := os.Stat(path); err == nil {
+			list[i] = stamp{info}
+		}
+	}
+	return list
+}
+
+// differs reports whether a file is not as it was at the last report.
+func (w *Watcher) differs() bool {
+	for i, now := range w.stamps() {
+		if !now.same(w.seen[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+func (s stamp) same(o stamp) bool {
+	if s.info == nil || o.info == nil {
+		return s.info == nil && o.info == nil
+	}
+	return os.SameFile(s.info, o.info) && s.info.Size() == o.info.Size() &&
+		s.info.Mode() == o.info.Mode() && s.info.ModTime().Equal(o.info.ModTime())
+}
+
+// debounce is a timer that every touch puts off, up to a limit.
+type debounce struct {
+	timer *time.Timer
+	first time.Time // the first touch that has not been reported
+}
+
+// touch notes a change.
+func (d *debounce) touch() {
+	if d.timer == nil {
+		d.first = time.Now()
+		d.timer = time.NewTimer(settle)
+		return
+	}
+	d.timer.Reset(min(settle, max(0, settleAtMost-time.Since(d.first))))
+}
+
+// due fires when the changes have settled; it never does without one.
+func (d *debounce) due() <-chan time.Time {
+	if d.timer == nil {
+		return nil
+	}
+	return d.timer.C
+}
+
+// stop forgets the changes.
+func (d *debounce) stop() {
+	if d.timer != nil {
+		d.timer.Stop()
+		d.timer = nil
+	}
+}
