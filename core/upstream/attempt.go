@@ -1,0 +1,134 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"mcp-funnel/core/config"
+)
+
+// attemptResult is the outcome of one attempt: a link that is up, or why not.
+type attemptResult struct {
+	link  *link
+	shake handshake
+	tools [][]byte
+	err   error
+	// stderr is the tail of what a failed server wrote.
+	stderr string
+}
+
+// startAttempt begins to connect in the background; u.results tells the outcome.
+func (u *Upstream) startAttempt(ctx context.Context) {
+	ctx, u.cancel = context.WithCancelCause(ctx)
+	entry := u.entry
+	u.work.Go(func() { u.results <- u.attempt(ctx, entry) })
+}
+
+// attempt opens a fresh transport, greets the server and reads its lists. When it
+// fails nothing is left of the transport.
+func (u *Upstream) attempt(ctx context.Context, entry config.Server) attemptResult {
+	late := fmt.Errorf("it did not finish its start within %s (startupTimeoutMs in its config)", entry.StartupTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, entry.StartupTimeout, late)
+	defer cancel()
+
+	transport, err := u.deps.Open(entry)(ctx)
+	if err != nil {
+		return attemptResult{err: err}
+	}
+	l := newLink(entry.Name, entry.CallTimeout)
+	l.transport = transport
+	transport.Start(l)
+	result := attemptResult{link: l}
+	if result.shake, result.err = l.greet(ctx, u.deps.Self); result.err == nil && result.shake.tools {
+		result.tools, result.err = l.listTools(ctx)
+	}
+	if result.err != nil {
+		l.end(result.err)
+		transport.Close()
+		return attemptResult{err: result.err, stderr: transport.StderrTail()}
+	}
+	return result
+}
+
+// attemptEnded takes the outcome of the attempt over.
+func (u *Upstream) attemptEnded(ctx context.Context, result attemptResult) {
+	u.cancel(nil)
+	if u.machine.phase == stopping { // it was cancelled
+		if result.link == nil {
+			u.carryOut(ctx, inStopped)
+			return
+		}
+		u.live = result.link
+		u.closeLink(errStopped)
+		return
+	}
+	if result.err != nil {
+		u.facts.lastError, u.facts.stderrTail = result.err.Error(), result.stderr
+		var refused *AuthError
+		if errors.As(result.err, &refused) {
+			u.carryOut(ctx, inRefused)
+		} else {
+			u.carryOut(ctx, inFailed)
+		}
+		u.settle()
+		return
+	}
+	u.connected(ctx, result)
+}
+
+// connected puts a new connection into use.
+func (u *Upstream) connected(ctx context.Context, result attemptResult) {
+	u.live = result.link
+	u.facts = facts{
+		pid:      result.link.transport.PID(),
+		version:  result.shake.version,
+		restarts: u.machine.connections,
+	}
+	u.mu.Lock()
+	u.tools = result.tools
+	u.mu.Unlock()
+	u.carryOut(ctx, inConnected)
+	u.settle()
+	u.unpark(result.link)
+	u.deps.Changed()
+}
+
+type relistResult struct {
+	link  *link
+	tools [][]byte
+	err   error
+}
+
+// relistTimeout bounds how long a server may take to tell its changed tools.
+const relistTimeout = time.Minute
+
+// relist reads the tools again in the background.
+func (u *Upstream) relist(ctx context.Context) {
+	l := u.live
+	u.listing = true
+	u.work.Go(func() {
+		ctx, cancel := context.WithTimeoutCause(ctx, relistTimeout, errors.New("no answer within a minute"))
+		defer cancel()
+		tools, err := l.listTools(ctx)
+		u.relists <- relistResult{link: l, tools: tools, err: err}
+	})
+}
+
+// relisted takes over what relist read, if it is of the present connection.
+func (u *Upstream) relisted(result relistResult) {
+	u.listing = false
+	if result.link != u.live {
+		return
+	}
+	if result.err != nil {
+		u.deps.Log.Warn("reading changed tools failed; the old ones stay", "server", u.name, "err", result.err)
+		return
+	}
+	u.mu.Lock()
+	u.tools = result.tools
+	u.mu.Unlock()
+	u.show()
+	u.deps.Changed()
+}

@@ -1,0 +1,210 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+
+	"mcp-funnel/core/jsonrpc"
+)
+
+// SessionLostError says that an HTTP server does not know our session any more,
+// most often because it was restarted. It looked at nothing but the session, so
+// the request that met this did not run.
+type SessionLostError struct {
+	// Status is the HTTP status by which it said so.
+	Status int
+	// Hint is what it wrote, for a person.
+	Hint string
+}
+
+func (e *SessionLostError) Error() string {
+	text := fmt.Sprintf("the server forgot the session (HTTP status %d); it was probably restarted", e.Status)
+	if e.Hint != "" {
+		text += "; it says: " + e.Hint
+	}
+	return text
+}
+
+// statusError says that a server answered an HTTP request with a status that is
+// no success.
+type statusError struct {
+	status int
+	text   string
+}
+
+func (e *statusError) Error() string { return e.text }
+
+// exchangeError is what went wrong in talking to a server. Its text is masked,
+// which that of its cause need not be.
+type exchangeError struct {
+	text  string
+	cause error
+	// broken: no HTTP answer came, so that the next request would fail as well.
+	broken bool
+}
+
+func (e *exchangeError) Error() string { return e.text }
+
+func (e *exchangeError) Unwrap() error { return e.cause }
+
+var (
+	// errWithdrawn ends the stream of a request that its caller cancelled.
+	errWithdrawn = errors.New("the request was cancelled")
+	// errAnswered ends a stream that goes on for no reason.
+	errAnswered = errors.New("the request was answered")
+	// errNoAck: a notification was not accepted.
+	errNoAck = fmt.Errorf("the server did not accept it within %s", ackTimeout)
+)
+
+// endsConnection reports whether nothing can be sent after err.
+func endsConnection(err error) bool {
+	var lost *SessionLostError
+	var failed *exchangeError
+	return errors.As(err, &lost) || errors.As(err, &failed) && failed.broken
+}
+
+// dialFailed reports whether err is that no connection came about.
+func dialFailed(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && (op.Op == "dial" || op.Op == "proxyconnect")
+}
+
+// failure is the error of one request; the text begins with where it went.
+func (t *streamable) failure(cause error, format string, args ...any) error {
+	return &exchangeError{text: t.mask(t.peer + " " + fmt.Sprintf(format, args...)), cause: cause}
+}
+
+// broken is the error of a request that got no HTTP answer.
+func (t *streamable) broken(err error) error {
+	// A url.Error shows the whole URL.
+	var outer *url.Error
+	if errors.As(err, &outer) {
+		err = outer.Err
+	}
+	text := fmt.Sprintf("talking to %s: %v", t.peer, err)
+	switch {
+	case dialFailed(err):
+		text = fmt.Sprintf("%s cannot be reached: %v", t.peer, err)
+	case errors.Is(err, io.EOF):
+		text = t.peer + " closed the connection without an answer"
+	}
+	return &exchangeError{text: t.mask(text), cause: err, broken: true}
+}
+
+// cutShort is the error of an answer that broke off.
+func (t *streamable) cutShort(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	var long *jsonrpc.TooLongError
+	if errors.As(err, &long) {
+		return t.failure(err, "sends too much: %v", err)
+	}
+	return t.failure(err, "broke off its answer: %v", err)
+}
+
+// shortestMasked: a shorter session id is no secret, and would be found anywhere.
+const shortestMasked = 8
+
+// mask takes secrets out of text, the session's id among them.
+func (t *streamable) mask(text string) string {
+	t.mu.Lock()
+	session := t.session
+	t.mu.Unlock()
+	if len(session) >= shortestMasked {
+		text = strings.ReplaceAll(text, session, "***")
+	}
+	return t.endpoint.Mask(text)
+}
+
+// Bounds of what is shown of a server's words. Masking comes before cutting, so
+// that no half of a secret is left.
+const (
+	excerptRead  = 4 << 10
+	excerptRunes = 200
+)
+
+// excerpt is the beginning of a body, on one line.
+func (t *streamable) excerpt(body []byte) string {
+	text := t.mask(string(body[:min(len(body), excerptRead)]))
+	text = printable(strings.Join(strings.Fields(text), " "))
+	if runes := []rune(text); len(runes) > excerptRunes {
+		text = string(runes[:excerptRunes]) + "…"
+	}
+	return text
+}
+
+func authStatus(status int) bool {
+	return status == http.StatusUnauthorized || status == http.StatusForbidden
+}
+
+// codeSessionNotFound is the code that MCP SDKs use for a session they do not
+// know; no specification has it.
+const codeSessionNotFound = -32001
+
+// sessionUnknown matches what servers write about a session they do not know,
+// with the status 400 that says nothing.
+var sessionUnknown = regexp.MustCompile(`(?i)\b(?:no valid|invalid|unknown|expired|missing) session|` +
+	`\bsession\b.{0,40}\b(?:not found|not exist|unknown|invalid|expired|terminated|closed)|\bserver not initialized`)
+
+// refusal makes an error of an answer whose status is no success. own: its body
+// is the JSON-RPC error for the request.
+func (t *streamable) refusal(p reply, body []byte, own bool) error {
+	switch {
+	case authStatus(p.StatusCode):
+		return &AuthError{Status: p.StatusCode, Hint: t.authHint(p.Header.Get("WWW-Authenticate"), body)}
+	case sessionLost(p, body, own):
+		return &SessionLostError{Status: p.StatusCode, Hint: t.excerpt(body)}
+	}
+	text := fmt.Sprintf("%s answered HTTP status %d", t.peer, p.StatusCode)
+	if name := http.StatusText(p.StatusCode); name != "" {
+		text += " (" + name + ")"
+	}
+	if words := t.excerpt(body); words != "" {
+		text += ": " + words
+	}
+	if !t.greeted() && (p.StatusCode == http.StatusNotFound || p.StatusCode == http.StatusMethodNotAllowed) {
+		text += "; is the url in its config the one for MCP?"
+	}
+	return &statusError{status: p.StatusCode, text: text}
+}
+
+// sessionLost reports whether the server does not know the session of a request.
+// By the specification it says so with 404; many say 400, as for a request
+// without any. An error of their own for the request is something else, but for
+// one code.
+func sessionLost(p reply, body []byte, own bool) bool {
+	missing := p.StatusCode == http.StatusNotFound
+	if p.session == "" || !missing && p.StatusCode != http.StatusBadRequest {
+		return false
+	}
+	var said *jsonrpc.Error
+	if m, err := jsonrpc.Parse(body); err == nil && errors.As(errorOf(m), &said) && said.Code == codeSessionNotFound {
+		return true
+	}
+	return !own && (missing || sessionUnknown.Match(body[:min(len(body), excerptRead)]))
+}
+
+// authWords finds what a challenge says for people (RFC 6750, section 3).
+var authWords = regexp.MustCompile(`\b(?:error_description|error)="((?:[^"\\]|\\.)*)"`)
+
+// authHint is what a server says about why it wants a log-in.
+func (t *streamable) authHint(challenge string, body []byte) string {
+	hint := ""
+	for _, found := range authWords.FindAllStringSubmatch(challenge, -1) {
+		if hint == "" || strings.HasPrefix(found[0], "error_description") {
+			hint = found[1]
+		}
+	}
+	if hint != "" {
+		return t.excerpt([]byte(hint))
+	}
+	return t.excerpt(body)
+}

@@ -1,0 +1,101 @@
+package upstream
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"strings"
+
+	"mcp-funnel/core/config"
+	"mcp-funnel/core/environ"
+)
+
+// Launcher makes the openers of configured servers.
+type Launcher struct {
+	// Environment gives the environment that servers inherit. It may wait a
+	// moment for the user's login shell.
+	Environment func(ctx context.Context) environ.Env
+	// Home is the folder of servers without a cwd.
+	Home string
+	// OpenLog opens the log of a server for appending.
+	OpenLog func(server string) io.WriteCloser
+	Custody *Custody
+	HTTP    *http.Client
+	Log     *slog.Logger
+}
+
+// Open returns the opener for entry, which must not be invalid.
+func (l *Launcher) Open(entry config.Server) Opener {
+	if entry.Type == config.Stdio {
+		return func(ctx context.Context) (Transport, error) { return l.openStdio(ctx, entry) }
+	}
+	return func(ctx context.Context) (Transport, error) {
+		return openHTTP(ctx, Endpoint{
+			Server: entry.Name, URL: entry.URL, Headers: entry.Headers,
+			Mask: masker(entry.Secrets), Client: l.HTTP, Logger: l.Log,
+		})
+	}
+}
+
+// openStdio starts the process of entry.
+func (l *Launcher) openStdio(ctx context.Context, entry config.Server) (Transport, error) {
+	if err := l.Custody.Cleared(ctx, entry.Name); err != nil {
+		return nil, err
+	}
+	env, mask, err := l.environmentOf(ctx, entry)
+	if err != nil {
+		return nil, err
+	}
+	dir := entry.Cwd
+	if dir == "" {
+		dir = l.Home
+	}
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return nil, fmt.Errorf("its folder %q (cwd in its config) is not there", dir)
+	}
+	path, _ := env.Lookup("PATH")
+	executable, err := environ.LookPath(entry.Command, path, dir)
+	if err != nil {
+		return nil, err
+	}
+	t, err := startStdio(Command{
+		Server: entry.Name, Path: executable, Args: entry.Args, Env: env.Environ(), Dir: dir,
+		Log: l.OpenLog(entry.Name), Mask: mask, Custody: l.Custody, Logger: l.Log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// environmentOf layers the entry's envFile and env over what servers inherit, and
+// makes the mask for all secrets in it. The file is read at each start, so that a
+// changed secret counts.
+func (l *Launcher) environmentOf(ctx context.Context, entry config.Server) (environ.Env, func(string) string, error) {
+	env := l.Environment(ctx)
+	secrets := entry.Secrets
+	if entry.EnvFile != "" {
+		variables, err := config.ReadEnvFile(entry.EnvFile)
+		if err != nil {
+			return env, nil, err
+		}
+		env = env.With(variables)
+		secrets = append(config.EnvSecrets(variables), secrets...)
+	}
+	return env.With(entry.Env), masker(secrets), nil
+}
+
+// masker returns a function that replaces every secret in a text by three stars.
+func masker(secrets []string) func(string) string {
+	if len(secrets) == 0 {
+		return func(text string) string { return text }
+	}
+	pairs := make([]string, 0, 2*len(secrets))
+	for _, secret := range secrets {
+		pairs = append(pairs, secret, "***")
+	}
+	return strings.NewReplacer(pairs...).Replace
+}

@@ -1,0 +1,406 @@
+package upstream
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"mcp-funnel/core/jsonrpc"
+)
+
+// Request is a client's request on its way to a server.
+type Request struct {
+	// Message is the request as the client sent it, with the client's own id.
+	Message jsonrpc.Message
+	// Name replaces params.name: a JSON string with quotes. nil leaves it.
+	Name []byte
+	// Label is the name the client used, for errors.
+	Label string
+	// Caller gets the reply.
+	Caller Caller
+}
+
+// Caller is who made a [Request]. Its methods must not block; the bytes belong
+// to it.
+type Caller interface {
+	// Reply takes the one reply, a complete message with the client's own id. It
+	// is called exactly once, unless the request was cancelled.
+	Reply(r *Request, reply []byte)
+	// Progress takes a notifications/progress with the client's own token; never
+	// after Reply.
+	Progress(r *Request, notification []byte)
+}
+
+// fail replies to r with an error.
+func (r *Request) fail(e *jsonrpc.Error) {
+	r.Caller.Reply(r, jsonrpc.NewError(r.Message.ID.Of(r.Message.Raw), e))
+}
+
+// link speaks JSON-RPC over one [Transport]: it gives out ids, and knows who
+// waits for which.
+type link struct {
+	name string
+	// transport is set once, before anything is sent.
+	transport Transport
+	// toolsChanged has room for one token: the server's list of tools changed.
+	toolsChanged chan struct{}
+	// callTimeout ends a relayed call without progress; 0 never does.
+	callTimeout time.Duration
+
+	mu      sync.Mutex
+	lastID  int64
+	waiting map[int64]*waiter
+	// over is the reason why nothing can be sent any more.
+	over error
+}
+
+// waiter is whoever waits for the reply to one id: a client's request, or one of
+// our own.
+type waiter struct {
+	request *Request
+	own     chan ownReply
+	timeout *time.Timer
+}
+
+type ownReply struct {
+	message jsonrpc.Message
+	err     error
+}
+
+func newLink(name string, callTimeout time.Duration) *link {
+	return &link{
+		name:         name,
+		callTimeout:  callTimeout,
+		toolsChanged: make(chan struct{}, 1),
+		waiting:      make(map[int64]*waiter),
+	}
+}
+
+// add registers w and returns its id.
+func (l *link) add(w *waiter) (int64, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.over != nil {
+		return 0, l.over
+	}
+	l.lastID++
+	l.waiting[l.lastID] = w
+	return l.lastID, nil
+}
+
+// remove takes the waiter for id out; nil when somebody else already did. Who
+// gets it is the one who answers.
+func (l *link) remove(id int64) *waiter {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	w := l.waiting[id]
+	delete(l.waiting, id)
+	if w != nil && w.timeout != nil {
+		w.timeout.Stop()
+	}
+	return w
+}
+
+// call sends a request of our own and waits for its result. An error of the
+// server is a [*jsonrpc.Error].
+func (l *link) call(ctx context.Context, method mcp.MCPMethod, params []byte) (jsonrpc.Message, error) {
+	w := &waiter{own: make(chan ownReply, 1)}
+	id, err := l.add(w)
+	if err != nil {
+		return jsonrpc.Message{}, err
+	}
+	if err := l.send(jsonrpc.NewRequest(id, string(method), params)); err != nil {
+		l.remove(id)
+		return jsonrpc.Message{}, fmt.Errorf("sending %s: %w", method, err)
+	}
+	select {
+	case reply := <-w.own:
+		if reply.err != nil {
+			return jsonrpc.Message{}, reply.err
+		}
+		return reply.message, errorOf(reply.message)
+	case <-l.transport.Done():
+		l.remove(id)
+		return jsonrpc.Message{}, l.transport.Err()
+	case <-ctx.Done():
+		if l.remove(id) != nil && method != mcp.MethodInitialize {
+			l.sendCancelled(id, nil)
+		}
+		return jsonrpc.Message{}, context.Cause(ctx)
+	}
+}
+
+// errorOf is the error that a response carries.
+func errorOf(m jsonrpc.Message) error {
+	if !m.Error.Present() {
+		return nil
+	}
+	e := &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "unreadable error"}
+	if code, ok := jsonrpc.Lookup(m.Raw, m.Error, "code"); ok {
+		if n, err := strconv.Atoi(string(code.Of(m.Raw))); err == nil {
+			e.Code = n
+		}
+	}
+	if text, ok := jsonrpc.Lookup(m.Raw, m.Error, "message"); ok {
+		if message, ok := jsonrpc.Unquote(text.Of(m.Raw)); ok {
+			e.Message = message
+		}
+	}
+	return e
+}
+
+// send hands a message of our own making to the transport.
+func (l *link) send(raw []byte) error {
+	m, err := jsonrpc.Parse(raw)
+	if err != nil {
+		return err
+	}
+	return l.transport.Send(m)
+}
+
+func (l *link) notify(method string, params []byte) error {
+	return l.send(jsonrpc.NewNotification(method, params))
+}
+
+// forward relays r under an id of ours. It fails only when nothing was sent and
+// r has no reply yet.
+func (l *link) forward(r *Request) error {
+	w := &waiter{request: r}
+	id, err := l.add(w)
+	if err != nil {
+		return err
+	}
+	m, err := jsonrpc.Parse(l.rewrite(r, id))
+	if err == nil {
+		l.armTimeout(id, w)
+		err = l.transport.Send(m)
+	}
+	if err != nil && l.remove(id) != nil {
+		return err
+	}
+	return nil // or the end of the link was quicker, and answered
+}
+
+// rewrite puts our id, the server's own tool name and our progress token, which
+// is the id, into a copy of the client's request.
+func (l *link) rewrite(r *Request, id int64) []byte {
+	m := r.Message
+	ours := strconv.AppendInt(nil, id, 10)
+	edits := make([]jsonrpc.Edit, 0, 3)
+	edits = append(edits, jsonrpc.Edit{Span: m.ID, With: ours})
+	if name, ok := jsonrpc.Lookup(m.Raw, m.Params, "name"); ok && r.Name != nil {
+		edits = append(edits, jsonrpc.Edit{Span: name, With: r.Name})
+	}
+	if token, ok := r.progressToken(); ok {
+		edits = append(edits, jsonrpc.Edit{Span: token, With: ours})
+	}
+	sortEdits(edits)
+	return jsonrpc.Splice(m.Raw, edits...)
+}
+
+func (r *Request) progressToken() (jsonrpc.Span, bool) {
+	return jsonrpc.Lookup(r.Message.Raw, r.Message.Params, "_meta", "progressToken")
+}
+
+// sortEdits orders at most three edits; clients put the id where they like.
+func sortEdits(edits []jsonrpc.Edit) {
+	for i := 1; i < len(edits); i++ {
+		for j := i; j > 0 && edits[j].Span.Start < edits[j-1].Span.Start; j-- {
+			edits[j], edits[j-1] = edits[j-1], edits[j]
+		}
+	}
+}
+
+// armTimeout starts the clock of a relayed call, where one is configured.
+func (l *link) armTimeout(id int64, w *waiter) {
+	if l.callTimeout <= 0 {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	w.timeout = time.AfterFunc(l.callTimeout, func() { l.expire(id) })
+}
+
+// expire ends a call that took longer than the user allows. The server goes on
+// running and is told.
+func (l *link) expire(id int64) {
+	w := l.remove(id)
+	if w == nil {
+		return
+	}
+	l.sendCancelled(id, nil)
+	w.request.fail(&jsonrpc.Error{
+		Code: jsonrpc.CodeServerError,
+		Message: fmt.Sprintf("server %q did not answer %q within %s (callTimeoutMs in its config); it was told to stop, and may have done the work",
+			l.name, w.request.Label, l.callTimeout),
+	})
+}
+
+// cancel forgets r and tells the server so. params are those of the client's own
+// notification, whose reason is kept. It reports whether r was still waiting.
+func (l *link) cancel(r *Request, params []byte) bool {
+	id := l.find(r)
+	if id == 0 || l.remove(id) == nil {
+		return false
+	}
+	l.sendCancelled(id, params)
+	return true
+}
+
+// find returns the id under which r waits, 0 when it does not.
+func (l *link) find(r *Request) int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for id, w := range l.waiting {
+		if w.request == r {
+			return id
+		}
+	}
+	return 0
+}
+
+func (l *link) sendCancelled(id int64, params []byte) {
+	ours := strconv.AppendInt(nil, id, 10)
+	var out []byte
+	if span, ok := jsonrpc.Lookup(params, jsonrpc.Whole(params), "requestId"); ok {
+		out = jsonrpc.Splice(params, jsonrpc.Edit{Span: span, With: ours})
+	} else {
+		out = append(append([]byte(`{"requestId":`), ours...), '}')
+	}
+	// Best effort: the server may be gone, and then nothing runs there either.
+	_ = l.notify("notifications/cancelled", out)
+}
+
+// Receive implements [Sink].
+func (l *link) Receive(m jsonrpc.Message) {
+	switch m.Kind {
+	case jsonrpc.Response:
+		l.receiveReply(m)
+	case jsonrpc.Request:
+		l.receiveRequest(m)
+	case jsonrpc.Notification:
+		l.receiveNotification(m)
+	}
+}
+
+func (l *link) receiveReply(m jsonrpc.Message) {
+	id, ok := parseID(m.ID.Of(m.Raw))
+	if !ok {
+		return
+	}
+	w := l.remove(id)
+	switch {
+	case w == nil: // late, or cancelled: nobody waits for it
+	case w.own != nil:
+		w.own <- ownReply{message: m}
+	default:
+		w.request.Caller.Reply(w.request, jsonrpc.Splice(m.Raw,
+			jsonrpc.Edit{Span: m.ID, With: w.request.Message.ID.Of(w.request.Message.Raw)}))
+	}
+}
+
+// parseID reads an id of ours. Some servers send it back as a string.
+func parseID(raw []byte) (int64, bool) {
+	id, err := strconv.ParseInt(strings.Trim(string(raw), `"`), 10, 64)
+	return id, err == nil
+}
+
+// receiveRequest answers a server's own request. Which client could answer it is
+// not known, so all but ping are refused, at once.
+func (l *link) receiveRequest(m jsonrpc.Message) {
+	id := m.ID.Of(m.Raw)
+	reply := jsonrpc.NewResult(id, []byte("{}"))
+	if m.MethodName() != string(mcp.MethodPing) {
+		reply = jsonrpc.NewError(id, &jsonrpc.Error{
+			Code:    jsonrpc.CodeMethodNotFound,
+			Message: "the funnel does not relay requests of servers to clients",
+		})
+	}
+	// If it cannot be sent the connection is over, which Done tells.
+	_ = l.send(reply)
+}
+
+func (l *link) receiveNotification(m jsonrpc.Message) {
+	switch m.MethodName() {
+	case string(mcp.MethodNotificationToolsListChanged):
+		select {
+		case l.toolsChanged <- struct{}{}:
+		default:
+		}
+	case string(mcp.MethodNotificationProgress):
+		l.receiveProgress(m)
+	}
+}
+
+// receiveProgress gives a progress notification to whoever waits, with the token
+// the client chose, and restarts the clock of the call.
+func (l *link) receiveProgress(m jsonrpc.Message) {
+	token, ok := jsonrpc.Lookup(m.Raw, m.Params, "progressToken")
+	if !ok {
+		return
+	}
+	id, ok := parseID(token.Of(m.Raw))
+	if !ok {
+		return
+	}
+	l.mu.Lock()
+	w := l.waiting[id]
+	if w != nil && w.timeout != nil {
+		w.timeout.Reset(l.callTimeout)
+	}
+	l.mu.Unlock()
+	if w == nil || w.request == nil {
+		return
+	}
+	if theirs, ok := w.request.progressToken(); ok {
+		w.request.Caller.Progress(w.request, jsonrpc.Splice(m.Raw,
+			jsonrpc.Edit{Span: token, With: theirs.Of(w.request.Message.Raw)}))
+	}
+}
+
+// Failed implements [Sink].
+func (l *link) Failed(id int64, err error) {
+	w := l.remove(id)
+	switch {
+	case w == nil:
+	case w.own != nil:
+		w.own <- ownReply{err: err}
+	default:
+		w.request.fail(l.lostCall(w.request, err))
+	}
+}
+
+// end answers everybody who still waits, because the connection is over.
+func (l *link) end(cause error) {
+	l.mu.Lock()
+	l.over = cause
+	waiting := l.waiting
+	l.waiting = nil
+	for _, w := range waiting {
+		if w.timeout != nil {
+			w.timeout.Stop()
+		}
+	}
+	l.mu.Unlock()
+	for _, w := range waiting {
+		if w.own != nil {
+			w.own <- ownReply{err: cause}
+			continue
+		}
+		w.request.fail(l.lostCall(w.request, cause))
+	}
+}
+
+// lostCall is the error of a call that was sent and will get no answer.
+func (l *link) lostCall(r *Request, cause error) *jsonrpc.Error {
+	return &jsonrpc.Error{
+		Code: jsonrpc.CodeServerError,
+		Message: fmt.Sprintf("server %q was lost while %q was running (%v); the call may have run and is not sent again. The server is being reconnected: try again",
+			l.name, r.Label, cause),
+	}
+}

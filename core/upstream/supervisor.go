@@ -1,0 +1,166 @@
+package upstream
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"mcp-funnel/core/config"
+)
+
+// Supervisor runs one [Upstream] for each configured server and keeps the set in
+// step with the config.
+type Supervisor struct {
+	deps Deps
+	// applied has room for one token: the set changed.
+	applied chan struct{}
+
+	mu sync.Mutex
+	// order are the names of the present set, in the order of the config.
+	order []string
+	set   map[string]*member
+	// leaving are members taken out whose servers are still being stopped: a
+	// server of the same name waits for that.
+	leaving map[string]*member
+}
+
+// member is an upstream in the set and the life of its Run.
+type member struct {
+	upstream *Upstream
+	started  bool
+	cancel   context.CancelFunc
+	done     chan struct{} // closed when Run returned
+}
+
+// NewSupervisor returns a supervisor of no servers.
+func NewSupervisor(deps Deps) *Supervisor {
+	return &Supervisor{
+		deps:    deps,
+		applied: make(chan struct{}, 1),
+		set:     make(map[string]*member),
+		leaving: make(map[string]*member),
+	}
+}
+
+// Apply makes the set that of entries: new ones are added, missing ones stopped,
+// changed ones told. off says which ones the user switched off.
+func (s *Supervisor) Apply(entries []config.Server, off func(name string) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	order := make([]string, 0, len(entries))
+	for _, entry := range entries {
+		order = append(order, entry.Name)
+		if m, ok := s.set[entry.Name]; ok {
+			m.upstream.Apply(entry)
+			continue
+		}
+		s.set[entry.Name] = &member{
+			upstream: New(entry, !off(entry.Name), s.deps),
+			done:     make(chan struct{}),
+		}
+	}
+	for name, m := range s.set {
+		if !slices.Contains(order, name) {
+			s.leave(name, m)
+		}
+	}
+	s.order = order
+	s.deps.Board.ArrangeServers(order)
+	select {
+	case s.applied <- struct{}{}:
+	default:
+	}
+}
+
+// leave takes a member out. s.mu is held.
+func (s *Supervisor) leave(name string, m *member) {
+	delete(s.set, name)
+	if m.started {
+		s.leaving[name] = m
+		m.cancel()
+	}
+}
+
+// Run starts the servers, those of later Applies too, and returns nil when ctx
+// has ended and every one of them is stopped. They are stopped side by side.
+func (s *Supervisor) Run(ctx context.Context) error {
+	var running sync.WaitGroup
+	defer running.Wait()
+	for {
+		s.start(ctx, &running)
+		select {
+		case <-s.applied:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// start runs the members that do not run yet.
+func (s *Supervisor) start(ctx context.Context, running *sync.WaitGroup) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name, m := range s.set {
+		if m.started {
+			continue
+		}
+		m.started = true
+		var life context.Context
+		life, m.cancel = context.WithCancel(ctx)
+		previous := s.leaving[name]
+		running.Go(func() { s.run(life, name, m, previous) })
+	}
+}
+
+// run is the life of one member, which begins when its namesake is gone.
+func (s *Supervisor) run(ctx context.Context, name string, m, previous *member) {
+	defer close(m.done)
+	defer m.cancel()
+	if previous != nil {
+		<-previous.done
+	}
+	// Run returns nil, always: a server that cannot be reached is no error here.
+	_ = m.upstream.Run(ctx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.leaving[name] == m {
+		delete(s.leaving, name)
+	}
+}
+
+// Lookup finds a server by name.
+func (s *Supervisor) Lookup(name string) (*Upstream, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m, ok := s.set[name]
+	if !ok {
+		return nil, false
+	}
+	return m.upstream, true
+}
+
+// Upstreams returns all servers, in the order of the config.
+func (s *Supervisor) Upstreams() []*Upstream {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := make([]*Upstream, 0, len(s.order))
+	for _, name := range s.order {
+		all = append(all, s.set[name].upstream)
+	}
+	return all
+}
+
+// Settle waits until every present server has its first attempt behind it, or
+// until ctx ends.
+func (s *Supervisor) Settle(ctx context.Context) {
+	for _, u := range s.Upstreams() {
+		select {
+		case <-u.Settled():
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Name is the server's name in the config.
+func (u *Upstream) Name() string { return u.name }
