@@ -1,0 +1,214 @@
+package hub
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"mcp-funnel/core/catalog"
+	"mcp-funnel/core/jsonrpc"
+	"mcp-funnel/core/status"
+	"mcp-funnel/core/upstream"
+)
+
+// Server takes requests for one configured server; [*upstream.Upstream] is one.
+type Server interface {
+	Forward(r *upstream.Request)
+	Cancel(r *upstream.Request, params []byte) bool
+}
+
+// Deps is what a [Hub] needs from around it.
+type Deps struct {
+	// Lookup finds a server by its name in the config.
+	Lookup func(name string) (Server, bool)
+	// Ready is closed when the first lists are complete, or late enough: until
+	// then tools/list is held.
+	Ready <-chan struct{}
+	// NameLength is the user's own limit of tool names, 0 for none.
+	NameLength func() int
+	// Version is that of this program.
+	Version string
+	Board   *status.Board
+	Events  *status.Events
+	Log     *slog.Logger
+}
+
+// Hub holds the sessions and the present catalog.
+type Hub struct {
+	deps Deps
+	// changed has room for one token: the catalog was replaced.
+	changed chan struct{}
+
+	mu       sync.Mutex
+	catalog  *catalog.Catalog
+	sessions []*session
+	lastID   int
+}
+
+// New returns a hub without sessions and without tools.
+func New(deps Deps) *Hub {
+	return &Hub{
+		deps:    deps,
+		changed: make(chan struct{}, 1),
+		catalog: catalog.New(nil, catalog.Filter{}),
+	}
+}
+
+// Peer is what is known of a client before it says a word of MCP.
+type Peer struct {
+	// PID of the bridge and the folder its client works in.
+	PID int
+	CWD string
+	// Registered is the name under which the client has the funnel.
+	Registered string
+}
+
+// Stream is the connection to one client.
+type Stream interface {
+	io.Writer
+	io.Closer
+}
+
+// Serve runs one session over the stream, whose reading side is r, and returns
+// when the client went away, was cut off, or ctx ended. Requests still running
+// are cancelled then.
+func (h *Hub) Serve(ctx context.Context, id string, stream Stream, r *bufio.Reader, peer Peer) error {
+	s := newSession(h, id, peer)
+	h.attach(s)
+	defer h.detach(s)
+	return s.run(ctx, stream, r)
+}
+
+// NewID returns the id of the next session, unique in this life of the app.
+func (h *Hub) NewID() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.lastID++
+	return "s" + strconv.Itoa(h.lastID)
+}
+
+func (h *Hub) attach(s *session) {
+	h.mu.Lock()
+	h.sessions = append(h.sessions, s)
+	h.mu.Unlock()
+	h.deps.Board.SetSession(s.status())
+}
+
+func (h *Hub) detach(s *session) {
+	h.mu.Lock()
+	h.sessions = slices.DeleteFunc(h.sessions, func(other *session) bool { return other == s })
+	h.mu.Unlock()
+	h.deps.Board.RemoveSession(s.id)
+	h.deps.Events.Publish(status.Event{Name: status.EventSessionDetached, Session: s.id})
+}
+
+// Sessions returns the attached sessions with their present counts.
+func (h *Hub) Sessions() []status.Session {
+	list := []status.Session{}
+	for _, s := range h.all() {
+		list = append(list, s.status())
+	}
+	return list
+}
+
+func (h *Hub) all() []*session {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.sessions)
+}
+
+// SetCatalog replaces what clients are shown.
+func (h *Hub) SetCatalog(c *catalog.Catalog) {
+	h.mu.Lock()
+	h.catalog = c
+	h.mu.Unlock()
+	select {
+	case h.changed <- struct{}{}:
+	default:
+	}
+}
+
+// Catalog returns what clients are shown.
+func (h *Hub) Catalog() *catalog.Catalog {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.catalog
+}
+
+// settleTime is how long changes of the catalog are gathered before clients are
+// told: servers often come up together.
+const settleTime = 50 * time.Millisecond
+
+// Run tells clients when the list they know is no longer right, until ctx ends. It
+// returns nil.
+func (h *Hub) Run(ctx context.Context) error {
+	for {
+		select {
+		case <-h.changed:
+		case <-ctx.Done():
+			return nil
+		}
+		select {
+		case <-time.After(settleTime):
+		case <-ctx.Done():
+			return nil
+		}
+		for _, s := range h.all() {
+			s.listsMayDiffer()
+		}
+	}
+}
+
+// Bye tells every bridge why the app is about to end: "quit" or "replace".
+func (h *Hub) Bye(reason string) {
+	for _, s := range h.all() {
+		s.send([]byte(`{"mcp-funnel":1,"bye":` + string(jsonrpc.Quote(reason)) + `}`))
+	}
+}
+
+// ErrUnknownTool: no tool of that name is exposed.
+var ErrUnknownTool = errors.New("there is no such tool; `mcp-funnel tools` lists them")
+
+// Call calls a tool by its exposed name for somebody who is no MCP client, and
+// returns the whole response. arguments is a JSON object.
+func (h *Hub) Call(ctx context.Context, name string, arguments []byte) (jsonrpc.Message, error) {
+	view := h.Catalog().View(catalog.Budget("", "", h.deps.NameLength()))
+	route, ok := view.Resolve(name)
+	if !ok {
+		return jsonrpc.Message{}, ErrUnknownTool
+	}
+	server, ok := h.deps.Lookup(route.Server)
+	if !ok {
+		return jsonrpc.Message{}, ErrUnknownTool
+	}
+	params := append(append([]byte(`{"name":`), jsonrpc.Quote(name)...), `,"arguments":`...)
+	params = append(append(params, arguments...), '}')
+	m, err := jsonrpc.Parse(jsonrpc.NewRequest(1, "tools/call", params))
+	if err != nil {
+		return jsonrpc.Message{}, err
+	}
+	caller := &soleCaller{reply: make(chan []byte, 1)}
+	r := &upstream.Request{Message: m, Name: route.Quoted, Label: name, Caller: caller}
+	server.Forward(r)
+	select {
+	case reply := <-caller.reply:
+		return jsonrpc.Parse(reply)
+	case <-ctx.Done():
+		server.Cancel(r, nil)
+		return jsonrpc.Message{}, context.Cause(ctx)
+	}
+}
+
+// soleCaller waits for the reply to one request.
+type soleCaller struct{ reply chan []byte }
+
+func (c *soleCaller) Reply(_ *upstream.Request, reply []byte) { c.reply <- bytes.Clone(reply) }
+
+func (c *soleCaller) Progress(*upstream.Request, []byte) {}

@@ -1,0 +1,327 @@
+package hub
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"mcp-funnel/core/catalog"
+	"mcp-funnel/core/jsonrpc"
+	"mcp-funnel/core/status"
+	"mcp-funnel/core/upstream"
+)
+
+const (
+	// maxBacklog bounds the bytes that wait for one client to read.
+	maxBacklog = 64 << 20
+	// stallTime is how long a client may not read at all.
+	stallTime = time.Minute
+	// byeTime is how long the last words to a client may take.
+	byeTime = time.Second
+)
+
+// session is one attached client.
+type session struct {
+	hub        *Hub
+	id         string
+	peer       Peer
+	attachedAt time.Time
+	out        *jsonrpc.Writer
+	// cutOff ends the session.
+	cutOff context.CancelCauseFunc
+	calls  atomic.Int64
+	// work joins what outlives the handling of one line.
+	work sync.WaitGroup
+
+	mu      sync.Mutex
+	client  status.Client
+	version string
+	// budget is how long tool names may be for this client.
+	budget int
+	// greeted: the client sent initialize, so that it may be notified.
+	greeted bool
+	// known is the list the client has, or was told to fetch.
+	known []byte
+	// flights are the requests without a reply, by the client's id as it is on
+	// the wire.
+	flights map[string]*flight
+}
+
+// flight is a request that a server has.
+type flight struct {
+	request *upstream.Request
+	server  Server
+}
+
+func newSession(h *Hub, id string, peer Peer) *session {
+	return &session{
+		hub:        h,
+		id:         id,
+		peer:       peer,
+		attachedAt: time.Now(),
+		out:        jsonrpc.NewWriter(maxBacklog),
+		budget:     catalog.Budget("", peer.Registered, h.deps.NameLength()),
+		flights:    make(map[string]*flight),
+	}
+}
+
+// errGone is the end of a session whose client closed the stream.
+var errGone = errors.New("the client went away")
+
+// run reads until the stream or ctx ends.
+func (s *session) run(ctx context.Context, stream Stream, r *bufio.Reader) error {
+	ctx, s.cutOff = context.WithCancelCause(ctx)
+	defer s.work.Wait()
+	defer s.cutOff(errGone)
+	defer s.abandon()
+
+	written := make(chan struct{})
+	s.work.Go(func() {
+		defer close(written)
+		// A client that cannot be written to is gone.
+		s.cutOff(s.out.Run(stream, stallTime))
+	})
+	s.work.Go(func() {
+		<-ctx.Done()
+		s.out.Close() // what is queued is still written, the bye above all
+		select {
+		case <-written:
+		case <-time.After(byeTime):
+		}
+		_ = stream.Close() // ends the reading below; there is nothing to lose any more
+	})
+
+	reader := jsonrpc.NewReader(r, 0)
+	for {
+		line, err := reader.Read()
+		var long *jsonrpc.TooLongError
+		switch {
+		case errors.As(err, &long):
+			s.refuse(long.ID(), jsonrpc.CodeInvalidRequest, long.Error())
+		case err != nil:
+			return s.ended(ctx, err)
+		default:
+			s.handle(ctx, line)
+		}
+	}
+}
+
+// ended says why the session is over, given how reading ended.
+func (s *session) ended(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
+		return cause
+	}
+	if errors.Is(err, io.EOF) || ctx.Err() != nil {
+		return nil
+	}
+	return fmt.Errorf("reading from a client: %w", err)
+}
+
+// abandon cancels the requests that are still running: nobody waits for them.
+func (s *session) abandon() {
+	s.mu.Lock()
+	flights := s.flights
+	s.flights = make(map[string]*flight)
+	s.mu.Unlock()
+	for _, f := range flights {
+		f.server.Cancel(f.request, nil)
+	}
+}
+
+// send queues a line for the client, which becomes the queue's own.
+func (s *session) send(line []byte) {
+	if err := s.out.Write(line); errors.Is(err, jsonrpc.ErrBacklog) {
+		s.cutOff(fmt.Errorf("a client does not read: %d MiB wait for it", maxBacklog>>20))
+	}
+}
+
+func (s *session) refuse(id []byte, code int, message string) {
+	s.send(jsonrpc.NewError(id, &jsonrpc.Error{Code: code, Message: message}))
+}
+
+// handle takes one line from the client.
+func (s *session) handle(ctx context.Context, line []byte) {
+	m, err := jsonrpc.Parse(line)
+	if err != nil {
+		var invalid *jsonrpc.InvalidError
+		if errors.As(err, &invalid) {
+			s.refuse(invalid.ID, jsonrpc.CodeInvalidRequest, err.Error())
+		} else {
+			s.refuse(nil, jsonrpc.CodeParseError, err.Error())
+		}
+		return
+	}
+	switch m.Kind {
+	case jsonrpc.Request:
+		s.request(ctx, m)
+	case jsonrpc.Notification:
+		if m.MethodName() == "notifications/cancelled" {
+			s.cancelled(m)
+		}
+	case jsonrpc.Response: // the funnel asks clients nothing
+	}
+}
+
+// call sends a tools/call on its way.
+func (s *session) call(ctx context.Context, m jsonrpc.Message) {
+	id := m.ID.Of(m.Raw)
+	span, _ := jsonrpc.Lookup(m.Raw, m.Params, "name")
+	name, ok := jsonrpc.Unquote(span.Of(m.Raw))
+	if !ok {
+		s.refuse(id, jsonrpc.CodeInvalidParams, "tools/call without params.name, a string")
+		return
+	}
+	route, ok := s.view().Resolve(name)
+	if !ok {
+		if s.callWhenReady(ctx, m) {
+			return
+		}
+		s.refuse(id, jsonrpc.CodeInvalidParams, fmt.Sprintf("there is no tool %q; tools/list has those there are", name))
+		return
+	}
+	server, ok := s.hub.deps.Lookup(route.Server)
+	if !ok {
+		s.refuse(id, jsonrpc.CodeInvalidParams, fmt.Sprintf("server %q of tool %q was taken out of the config", route.Server, name))
+		return
+	}
+	r := &upstream.Request{Message: m, Name: route.Quoted, Label: name, Caller: s}
+	if !s.takeOff(id, &flight{request: r, server: server}) {
+		s.refuse(id, jsonrpc.CodeInvalidRequest, "another request with this id is still running")
+		return
+	}
+	s.calls.Add(1)
+	server.Forward(r)
+}
+
+// callWhenReady keeps a call of a tool that is not known yet while the servers are
+// in their very first start, and reports whether it does: a client that was attached
+// to another app before knows tools before this one.
+func (s *session) callWhenReady(ctx context.Context, m jsonrpc.Message) bool {
+	held := &upstream.Request{Message: m}
+	if !s.takeOff(m.ID.Of(m.Raw), &flight{request: held, server: nowhere{}}) {
+		return false
+	}
+	keeps := s.whenReady(ctx, func() {
+		if s.land(held) { // it was not cancelled
+			s.call(ctx, m)
+		}
+	})
+	if !keeps {
+		s.land(held)
+	}
+	return keeps
+}
+
+// nowhere is the server of a call that is not on its way yet.
+type nowhere struct{}
+
+func (nowhere) Forward(*upstream.Request)             {}
+func (nowhere) Cancel(*upstream.Request, []byte) bool { return true }
+
+// takeOff notes a flight under the client's id; false when the id is taken.
+func (s *session) takeOff(id []byte, f *flight) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, taken := s.flights[string(id)]; taken {
+		return false
+	}
+	s.flights[string(id)] = f
+	return true
+}
+
+// land removes the flight of r and reports whether it was still there. Who gets
+// true replies.
+func (s *session) land(r *upstream.Request) bool {
+	id := r.Message.ID.Of(r.Message.Raw)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f, ok := s.flights[string(id)]
+	if !ok || f.request != r {
+		return false
+	}
+	delete(s.flights, string(id))
+	return true
+}
+
+// Reply implements [upstream.Caller].
+func (s *session) Reply(r *upstream.Request, reply []byte) {
+	if s.land(r) {
+		s.send(reply)
+	}
+}
+
+// Progress implements [upstream.Caller].
+func (s *session) Progress(r *upstream.Request, notification []byte) {
+	s.mu.Lock()
+	f, flying := s.flights[string(r.Message.ID.Of(r.Message.Raw))]
+	s.mu.Unlock()
+	if flying && f.request == r {
+		s.send(notification)
+	}
+}
+
+// cancelled withdraws a request of the client, which gets no reply then.
+func (s *session) cancelled(m jsonrpc.Message) {
+	span, ok := jsonrpc.Lookup(m.Raw, m.Params, "requestId")
+	if !ok {
+		return
+	}
+	s.mu.Lock()
+	f, flying := s.flights[string(span.Of(m.Raw))]
+	delete(s.flights, string(span.Of(m.Raw)))
+	s.mu.Unlock()
+	if flying {
+		f.server.Cancel(f.request, m.Params.Of(m.Raw))
+	}
+}
+
+// view is the catalog as this client sees it.
+func (s *session) view() *catalog.View {
+	s.mu.Lock()
+	budget := s.budget
+	s.mu.Unlock()
+	return s.hub.Catalog().View(budget)
+}
+
+// list answers tools/list, and notes what the client knows now.
+func (s *session) list(id []byte) {
+	view := s.view()
+	s.mu.Lock()
+	s.known = view.List
+	s.mu.Unlock()
+	s.send(jsonrpc.NewResult(id, view.List))
+}
+
+// listsMayDiffer tells the client that its list is out of date, if it is.
+func (s *session) listsMayDiffer() {
+	view := s.view()
+	s.mu.Lock()
+	differs := s.greeted && !bytes.Equal(s.known, view.List)
+	if differs {
+		s.known = view.List
+	}
+	s.mu.Unlock()
+	if differs {
+		s.send(jsonrpc.NewNotification("notifications/tools/list_changed", nil))
+	}
+}
+
+func (s *session) status() status.Session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return status.Session{
+		ID:              s.id,
+		Client:          s.client,
+		PID:             s.peer.PID,
+		CWD:             s.peer.CWD,
+		ProtocolVersion: s.version,
+		AttachedAt:      status.At(s.attachedAt),
+		Calls:           s.calls.Load(),
+	}
+}
