@@ -1,0 +1,162 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"mcp-funnel/core/jsonrpc"
+)
+
+// keepAttached attaches whenever there is reason to, and carries what the app
+// sends, until ctx ends.
+func (b *bridge) keepAttached(ctx context.Context) {
+	for {
+		select {
+		case <-b.need:
+		case <-ctx.Done():
+			return
+		}
+		for ctx.Err() == nil {
+			link, err := b.attach(ctx)
+			if err == nil {
+				b.carry(link)
+				break
+			}
+			if ctx.Err() == nil {
+				b.log.Warn("attaching to the app failed; trying again", "err", err)
+			}
+			select {
+			case <-time.After(retryPause):
+			case <-ctx.Done():
+			}
+		}
+	}
+}
+
+// attach dials, brings a new app to where the client is, and sends what waited.
+func (b *bridge) attach(ctx context.Context) (*Link, error) {
+	b.mu.Lock()
+	// After a quit nobody could quit if bridges started the app again.
+	start := !b.options.NoStart && b.bye != "quit"
+	b.mu.Unlock()
+	link, err := b.options.Dial(ctx, start)
+	if err != nil {
+		return nil, err
+	}
+	again, err := b.greetAgain(ctx, link)
+	if err != nil {
+		_ = link.Close() // it is of no use; the error tells why
+		return nil, fmt.Errorf("repeating the handshake: %w", err)
+	}
+	b.current.Store(&link)
+	if ctx.Err() != nil {
+		b.detach() // the end came meanwhile and did not see this link
+	}
+	b.mu.Lock()
+	b.link, b.bye = &link, ""
+	held := b.held
+	b.held = nil
+	for _, r := range held {
+		if r.timer != nil {
+			r.timer.Stop()
+		}
+		b.write(r)
+	}
+	b.mu.Unlock()
+	if again {
+		// What this app lists may differ from what the client got from the last.
+		b.toClient(jsonrpc.NewNotification("notifications/tools/list_changed", nil))
+	}
+	return &link, nil
+}
+
+// greetAgain says the client's handshake to an app that has not heard it; false
+// when the client has not had one yet.
+func (b *bridge) greetAgain(ctx context.Context, link Link) (bool, error) {
+	b.mu.Lock()
+	greeting, id, greeted, welcomed := b.greeting, b.greetingID, b.greeted, b.welcomed
+	b.mu.Unlock()
+	if !welcomed {
+		return false, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, handshakeTime)
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { _ = link.Close() }) // ends the reading below
+	defer stop()
+
+	if _, err := link.Write(append(slices.Clone(greeting), '\n')); err != nil {
+		return false, err
+	}
+	reader := jsonrpc.NewReader(link.R, 0)
+	for {
+		line, err := reader.Read()
+		if err != nil {
+			return false, err
+		}
+		m, err := jsonrpc.Parse(line)
+		if err == nil && m.Kind == jsonrpc.Response && string(m.ID.Of(m.Raw)) == id {
+			break // the client has this answer, from the first app
+		}
+	}
+	if greeted == nil {
+		return true, nil
+	}
+	_, err := link.Write(append(slices.Clone(greeted), '\n'))
+	return true, err
+}
+
+// carry passes on what the app sends until it is gone.
+func (b *bridge) carry(link *Link) {
+	reader := jsonrpc.NewReader(link.R, 0)
+	for {
+		line, err := reader.Read()
+		var long *jsonrpc.TooLongError
+		switch {
+		case errors.As(err, &long):
+			if id := long.ID(); id != nil && b.answered(string(id)) {
+				b.refuse(id, jsonrpc.CodeInternalError, long.Error())
+			}
+		case err != nil:
+			b.lost(link)
+			return
+		default:
+			b.fromApp(line)
+		}
+	}
+}
+
+// lost answers or keeps what the app left open.
+func (b *bridge) lost(link *Link) {
+	_ = link.Close() // it is broken already
+	b.mu.Lock()
+	b.link = nil
+	var failed []*request
+	for id, r := range b.asked {
+		switch {
+		case !r.sent:
+		case r.method == "tools/call":
+			failed = append(failed, r)
+			delete(b.asked, id)
+		default:
+			// It changes nothing to ask again.
+			r.sent = false
+			b.hold(r)
+		}
+	}
+	b.wantLink()
+	b.mu.Unlock()
+	for _, r := range failed {
+		b.refuse([]byte(r.id), jsonrpc.CodeServerError,
+			"the connection to MCP Funnel was lost; the call may have run. It is being connected again: look, then try again")
+	}
+}
+
+// detach closes the attachment, if there is one.
+func (b *bridge) detach() {
+	if link := b.current.Load(); link != nil {
+		_ = link.Close() // wakes its reader
+	}
+}
