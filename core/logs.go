@@ -1,0 +1,53 @@
+package core
+
+import (
+	"io"
+	"sync"
+
+	"gopkg.in/natefinch/lumberjack.v2"
+)
+
+// OpenLog returns a writer to the file at path that is rotated at 5 MB and keeps
+// two old files. Files are made with mode 0600.
+func OpenLog(path string) io.WriteCloser {
+	return &lumberjack.Logger{Filename: path, MaxSize: 5, MaxBackups: 2}
+}
+
+// serverLogs keeps one open log for each server, over all its restarts.
+type serverLogs struct {
+	stateDir string
+
+	mu   sync.Mutex
+	open map[string]io.WriteCloser
+}
+
+func newServerLogs(stateDir string) *serverLogs {
+	return &serverLogs{stateDir: stateDir, open: make(map[string]io.WriteCloser)}
+}
+
+// of returns the log of server. Closing it ends one use of it, not the log.
+func (l *serverLogs) of(server string) io.WriteCloser {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	log, ok := l.open[server]
+	if !ok {
+		log = OpenLog(ServerLogPath(l.stateDir, server))
+		l.open[server] = log
+	}
+	return lent{log}
+}
+
+// lent is a writer whose Close leaves the file open.
+type lent struct{ io.Writer }
+
+func (lent) Close() error { return nil }
+
+// close ends all of them.
+func (l *serverLogs) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, log := range l.open {
+		_ = log.Close() // every line was written when it came
+	}
+	clear(l.open)
+}
