@@ -36,6 +36,26 @@ func (u *Upstream) publish(before machine, in input) {
 	}
 }
 
+// introduce puts a server on the board that Run will start, so that it has its
+// place there from the beginning.
+func (u *Upstream) introduce() {
+	state := status.Connecting
+	switch u.wish() {
+	case inDisabled:
+		state = status.Disabled
+	case inInvalid:
+		state = status.Invalid
+	default:
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.shown = status.Server{
+		Name: u.name, State: state, Since: status.At(u.machine.since), Transport: string(u.entry.Type),
+		MaxAttempts: u.machine.policy.MaxAttempts, Enabled: u.on && u.entry.Enabled, Instances: []status.Instance{},
+	}
+	u.deps.Board.SetServer(u.shown)
+}
+
 // show puts the present status on the board.
 func (u *Upstream) show() {
 	m := u.machine

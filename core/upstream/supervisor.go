@@ -54,10 +54,9 @@ func (s *Supervisor) Apply(entries []config.Server, off func(name string) bool) 
 			m.upstream.Apply(entry)
 			continue
 		}
-		s.set[entry.Name] = &member{
-			upstream: New(entry, !off(entry.Name), s.deps),
-			done:     make(chan struct{}),
-		}
+		m := &member{upstream: New(entry, !off(entry.Name), s.deps), done: make(chan struct{})}
+		m.upstream.introduce()
+		s.set[entry.Name] = m
 	}
 	for name, m := range s.set {
 		if !slices.Contains(order, name) {
