@@ -86,9 +86,11 @@ func (c *control) reply(id []byte, result any, err error) {
 		c.send(jsonrpc.NewError(id, refusal))
 		return
 	}
-	encoded, err := json.Marshal(result)
-	if err != nil {
-		encoded = []byte("null")
+	encoded, done := result.(raw)
+	if !done {
+		if encoded, err = json.Marshal(result); err != nil {
+			encoded = raw("null") // plain data always encodes
+		}
 	}
 	c.send(jsonrpc.NewResult(id, encoded))
 }
@@ -108,6 +110,9 @@ type arguments struct {
 }
 
 type empty struct{}
+
+// raw is a result that is JSON already.
+type raw []byte
 
 // handle carries out one request.
 func (c *control) handle(ctx context.Context, m jsonrpc.Message) (any, error) {
@@ -142,8 +147,7 @@ func (c *control) handle(ctx context.Context, m jsonrpc.Message) (any, error) {
 
 // refusal gives a person's mistake the code for wrong parameters.
 func refusal(err error) error {
-	var unknown *UnknownServerError
-	if errors.As(err, &unknown) {
+	if _, ok := errors.AsType[*UnknownServerError](err); ok {
 		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: err.Error()}
 	}
 	return err
@@ -191,10 +195,6 @@ func (c *control) tools(query string) toolList {
 	return list
 }
 
-type called struct {
-	Response json.RawMessage `json:"response"`
-}
-
 func (c *control) call(ctx context.Context, args arguments) (any, error) {
 	select { // just started: the tool may be about to come
 	case <-c.funnel.ready:
@@ -208,7 +208,8 @@ func (c *control) call(ctx context.Context, args arguments) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return called{Response: reply.Raw}, nil
+	// As it came: encoding it again would change bytes.
+	return raw(`{"response":` + string(reply.Raw) + `}`), nil
 }
 
 type reloaded struct {
@@ -224,8 +225,7 @@ const exitInvalid = `{"exit":4}`
 
 func (c *control) reload() (any, error) {
 	changes, err := c.funnel.Reload()
-	var broken *config.ParseError
-	if errors.As(err, &broken) {
+	if _, ok := errors.AsType[*config.ParseError](err); ok {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeServerError, Message: err.Error(), Data: json.RawMessage(exitInvalid)}
 	}
 	if err != nil {

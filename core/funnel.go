@@ -248,7 +248,7 @@ func (f *Funnel) NewSessionID() string { return f.hub.NewID() }
 // Bye tells all attached bridges why the app is about to end.
 func (f *Funnel) Bye(reason string) { f.hub.Bye(reason) }
 
-// UnknownServerError: a name that is not in the config.
+// UnknownServerError is about a name that is not in the config.
 type UnknownServerError struct {
 	Name  string
 	Known []string
@@ -261,7 +261,7 @@ func (e *UnknownServerError) Error() string {
 	return fmt.Sprintf("there is no server %q; there are %q", e.Name, e.Known)
 }
 
-// OffError: a server that cannot be reconnected because it is not to run.
+// OffError is about a server that cannot be reconnected because it is not to run.
 type OffError struct {
 	Name, Why string
 }

@@ -165,6 +165,27 @@ func TestToolsOfAnHTTPServerAreCalled(t *testing.T) {
 	}
 }
 
+func TestInvariant5_ControlCallPassesTheReplyUnchanged(t *testing.T) {
+	dir := t.TempDir()
+	script := filepath.Join(dir, "server.sh")
+	text := `while read -r line; do case $line in
+		*\"initialize\"*) echo '{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"x","version":"1"}}}';;
+		*tools/list*) echo '{"jsonrpc":"2.0","id":2,"result":{"tools":[{"name":"t","inputSchema":{"type":"object"}}]}}';;
+		*tools/call*) echo '{"jsonrpc":"2.0","id":3,"result":{ "content":[], "n":9007199254740993, "s":"<&>" }}';;
+	esac; done`
+	if err := os.WriteFile(script, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w := newFunnel(t, `{"mcpServers": {"s": {"command": "sh", "args": ["`+script+`"]}}}`)
+	w.run()
+	w.until(allConnected)
+	result, refusal := w.ask("call", `{"tool":"s__t"}`)
+	want := `{"response":{"jsonrpc":"2.0","id":1,"result":{ "content":[], "n":9007199254740993, "s":"<&>" }}}`
+	if refusal != nil || string(result) != want {
+		t.Errorf("got  %s (%v)\nwant %s", result, refusal, want)
+	}
+}
+
 func TestStatusHasTheFieldsOfTheContract(t *testing.T) {
 	w := newFunnel(t, `{"mcpServers": {"web": {"url": "`+httpServer(t, "greet")+`"}}}`)
 	w.run()

@@ -196,8 +196,7 @@ func (b *bridge) refuse(id []byte, code int, message string) {
 func (b *bridge) fromClient(line []byte) {
 	m, err := jsonrpc.Parse(line)
 	if err != nil {
-		var invalid *jsonrpc.InvalidError
-		if errors.As(err, &invalid) {
+		if invalid, ok := errors.AsType[*jsonrpc.InvalidError](err); ok {
 			b.refuse(invalid.ID, jsonrpc.CodeInvalidRequest, err.Error())
 		} else {
 			b.refuse(nil, jsonrpc.CodeParseError, err.Error())

@@ -6,10 +6,10 @@ import (
 	"mcp-funnel/core/jsonrpc"
 )
 
-// combinators are the keywords that model APIs refuse at the root of a schema.
+// combinator tells the keywords that model APIs refuse at the root of a schema.
 // What they say is lost to the model, not to the call: arguments are not checked
 // here, and the server checks them itself.
-var combinators = map[string]bool{"anyOf": true, "oneOf": true, "allOf": true}
+func combinator(key string) bool { return key == "anyOf" || key == "oneOf" || key == "allOf" }
 
 // repair returns raw, or a copy in which is mended what makes strict clients drop
 // a tool, or the whole list: members that are null, and the root of inputSchema
@@ -36,7 +36,7 @@ func repairSchema(schema []byte) []byte {
 		if key == "type" && string(value) != `"object"` {
 			return false
 		}
-		return !combinators[key] && string(value) != "null"
+		return !combinator(key) && string(value) != "null"
 	})
 	if _, ok := jsonrpc.Lookup(out, jsonrpc.Whole(out), "properties"); !ok {
 		out = addMember(out, `"properties":{}`)

@@ -173,7 +173,7 @@ func (h *Hub) Bye(reason string) {
 	}
 }
 
-// ErrUnknownTool: no tool of that name is exposed.
+// ErrUnknownTool says that no tool of that name is exposed.
 var ErrUnknownTool = errors.New("there is no such tool; `mcp-funnel tools` lists them")
 
 // Call calls a tool by its exposed name for somebody who is no MCP client, and

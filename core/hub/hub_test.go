@@ -54,7 +54,7 @@ type world struct {
 	server *fakeServer
 	ready  chan struct{}
 	cancel context.CancelFunc
-	ctx    context.Context
+	ctx    context.Context //nolint:containedctx // the world of one test
 	work   sync.WaitGroup
 }
 

@@ -3,6 +3,7 @@ package hub
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/mark3labs/mcp-go/mcp"
 
@@ -83,10 +84,8 @@ func (s *session) initialize(m jsonrpc.Message) {
 // negotiate picks the protocol version for a client (MCP lifecycle, "Version
 // negotiation"): its own where we know it, else our newest with a handshake.
 func negotiate(wanted string) string {
-	for _, known := range mcp.LegacyProtocolVersions() {
-		if known == wanted {
-			return known
-		}
+	if slices.Contains(mcp.LegacyProtocolVersions(), wanted) {
+		return wanted
 	}
 	return mcp.LATEST_LEGACY_PROTOCOL_VERSION
 }

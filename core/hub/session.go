@@ -149,8 +149,7 @@ func (s *session) refuse(id []byte, code int, message string) {
 func (s *session) handle(ctx context.Context, line []byte) {
 	m, err := jsonrpc.Parse(line)
 	if err != nil {
-		var invalid *jsonrpc.InvalidError
-		if errors.As(err, &invalid) {
+		if invalid, ok := errors.AsType[*jsonrpc.InvalidError](err); ok {
 			s.refuse(invalid.ID, jsonrpc.CodeInvalidRequest, err.Error())
 		} else {
 			s.refuse(nil, jsonrpc.CodeParseError, err.Error())

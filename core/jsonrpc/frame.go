@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"sync"
 	"time"
 )
@@ -87,34 +88,37 @@ func (r *Reader) Read() ([]byte, error) {
 
 // line returns one line, possibly blank, without its newline.
 func (r *Reader) line() ([]byte, error) {
-	part, err := r.r.ReadSlice('\n')
-	if !errors.Is(err, bufio.ErrBufferFull) {
-		return bytes.TrimSuffix(bytes.Clone(part), []byte{'\n'}), err
-	}
-	line := append(make([]byte, 0, 4*len(part)), part...)
-	for errors.Is(err, bufio.ErrBufferFull) {
-		part, err = r.r.ReadSlice('\n')
+	var line []byte
+	for {
+		part, err := r.r.ReadSlice('\n')
+		part = bytes.TrimSuffix(part, []byte{'\n'})
 		if len(line)+len(part) > r.max {
 			return nil, r.skip(line, part, err)
 		}
+		if len(line)+len(part) > cap(line) {
+			line = slices.Grow(line, max(len(line), len(part))) // to double it
+		}
 		line = append(line, part...)
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return line, err
+		}
 	}
-	return bytes.TrimSuffix(line, []byte{'\n'}), err
 }
 
 // skip reads on to the end of a line that is too long. part is its latest piece
 // and err how reading it ended.
 func (r *Reader) skip(line, part []byte, err error) error {
-	long := &TooLongError{Limit: r.max, Head: bytes.Clone(line[:min(len(line), endsOfLine)])}
-	tail := bytes.Clone(line[max(0, len(line)-endsOfLine):])
-	for {
-		tail = append(tail, part...)
-		tail = bytes.Clone(tail[max(0, len(tail)-endsOfLine):])
-		if !errors.Is(err, bufio.ErrBufferFull) {
-			long.Tail = bytes.TrimSuffix(tail, []byte{'\n'})
-			return long
-		}
+	head := append(bytes.Clone(line[:min(len(line), endsOfLine)]), part...)
+	tail := append(bytes.Clone(line[max(0, len(line)-endsOfLine):]), part...)
+	for errors.Is(err, bufio.ErrBufferFull) {
+		tail = append(tail[:0], tail[max(0, len(tail)-endsOfLine):]...)
 		part, err = r.r.ReadSlice('\n')
+		tail = append(tail, bytes.TrimSuffix(part, []byte{'\n'})...)
+	}
+	return &TooLongError{
+		Limit: r.max,
+		Head:  head[:min(len(head), endsOfLine)],
+		Tail:  tail[max(0, len(tail)-endsOfLine):],
 	}
 }
 

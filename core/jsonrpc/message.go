@@ -3,6 +3,7 @@ package jsonrpc
 import (
 	"bytes"
 	"fmt"
+	"iter"
 )
 
 // Span is the byte range [Start, End) of a value inside a message. The zero
@@ -73,7 +74,7 @@ func Parse(line []byte) (Message, error) {
 	if s.peek() != '{' {
 		return m, m.notObject(&s)
 	}
-	if err := s.object(0, m.member); err != nil {
+	if err := m.members(&s); err != nil {
 		return m, err
 	}
 	if s.at != len(m.Raw) {
@@ -94,8 +95,24 @@ func (m *Message) notObject(s *scanner) error {
 	return &InvalidError{Problem: "it is not an object"}
 }
 
-// member notes where a member lies.
-func (m *Message) member(key, value Span) error {
+// members notes where the members of the message lie.
+func (m *Message) members(s *scanner) error {
+	more, err := s.enter(0, '{', '}')
+	for more {
+		var key, value Span
+		if key, value, err = s.member(0); err != nil {
+			return err
+		}
+		if err = m.note(key, value); err != nil {
+			return err
+		}
+		more, err = s.more('}')
+	}
+	return err
+}
+
+// note remembers where a member lies.
+func (m *Message) note(key, value Span) error {
 	quoted := key.Of(m.Raw)
 	var slot *Span
 	switch {
@@ -150,60 +167,73 @@ func (m Message) MethodName() string {
 
 // Lookup finds the value at path, a list of object keys, inside the value at
 // base, in a text that [Parse] accepted. The span is relative to text. Something
-// on the way that is absent or no object makes it report false.
+// on the way that is absent, no object, or there twice makes it report false: of
+// two members with one key, receivers differ in which they believe.
 func Lookup(text []byte, base Span, path ...string) (Span, bool) {
 	for _, name := range path {
-		if !base.Present() || text[base.Start] != '{' {
+		var ok bool
+		if base, ok = lookup(text, base, name); !ok {
 			return Span{}, false
 		}
-		var found Span
-		s := scanner{text: text[:base.End], at: base.Start}
-		err := s.object(0, func(key, value Span) error {
-			if !found.Present() && is(key.Of(text), name) {
-				found = value
-			}
-			return nil
-		})
-		if err != nil || !found.Present() {
-			return Span{}, false
-		}
-		base = found
 	}
 	return base, true
+}
+
+// lookup finds the one member of that name.
+func lookup(text []byte, object Span, name string) (Span, bool) {
+	var found Span
+	s := scanner{text: text[:object.End], at: object.Start}
+	more, err := s.enter(0, '{', '}')
+	for more {
+		var key, value Span
+		if key, value, err = s.member(0); err != nil {
+			break
+		}
+		if is(key.Of(text), name) {
+			if found.Present() {
+				return Span{}, false
+			}
+			found = value
+		}
+		more, err = s.more('}')
+	}
+	return found, err == nil && found.Present()
 }
 
 // Elements returns the spans of the elements of the array at base; nil when
 // there is no array.
 func Elements(text []byte, base Span) []Span {
-	if !base.Present() || text[base.Start] != '[' {
-		return nil
-	}
 	var spans []Span
 	s := scanner{text: text[:base.End], at: base.Start}
-	err := s.array(0, func(element Span) error {
+	more, err := s.enter(0, '[', ']')
+	for more {
+		var element Span
+		if element, err = s.element(0); err != nil {
+			break
+		}
 		spans = append(spans, element)
-		return nil
-	})
+		more, err = s.more(']')
+	}
 	if err != nil {
 		return nil
 	}
 	return spans
 }
 
-// Members calls visit with the unquoted key and the value's span of every member
-// of the object at base, in order; not at all when there is no object.
-func Members(text []byte, base Span, visit func(key string, value Span)) {
-	if !base.Present() || text[base.Start] != '{' {
-		return
-	}
-	s := scanner{text: text[:base.End], at: base.Start}
-	// The text was parsed before, so this cannot fail half-way.
-	_ = s.object(0, func(key, value Span) error {
-		if name, ok := Unquote(key.Of(text)); ok {
-			visit(name, value)
+// Members returns the members of the object at base, in order: spans of the keys,
+// with quotes, and of the values. There are none when there is no object.
+func Members(text []byte, base Span) iter.Seq2[Span, Span] {
+	return func(yield func(key, value Span) bool) {
+		s := scanner{text: text[:base.End], at: base.Start}
+		more, err := s.enter(0, '{', '}')
+		for more {
+			var key, value Span
+			if key, value, err = s.member(0); err != nil || !yield(key, value) {
+				return
+			}
+			more, err = s.more('}')
 		}
-		return nil
-	})
+	}
 }
 
 // Whole is the span of all of text.

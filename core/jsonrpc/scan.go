@@ -41,24 +41,33 @@ func (s *scanner) peek() byte {
 	return 0
 }
 
-// value moves over one value of any kind.
+// value moves over one value of any kind, which lies inside depth others.
 func (s *scanner) value(depth int) error {
-	switch c := s.peek(); {
-	case c == '"':
+	switch c := s.peek(); c {
+	case '"':
 		return s.str()
-	case c == '{':
-		return s.object(depth, nil)
-	case c == '[':
-		return s.array(depth, nil)
-	case c == '-' || c >= '0' && c <= '9':
+	case '{':
+		return s.object(depth)
+	case '[':
+		return s.array(depth)
+	case 't':
+		return s.literal("true")
+	case 'f':
+		return s.literal("false")
+	case 'n':
+		return s.literal("null")
+	case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
 		s.number()
 		return nil
 	}
-	for _, literal := range []string{"true", "false", "null"} {
-		if bytes.HasPrefix(s.text[s.at:], []byte(literal)) {
-			s.at += len(literal)
-			return nil
-		}
+	return s.fail("a value")
+}
+
+// literal moves over word.
+func (s *scanner) literal(word string) error {
+	if end := s.at + len(word); end <= len(s.text) && string(s.text[s.at:end]) == word {
+		s.at = end
+		return nil
 	}
 	return s.fail("a value")
 }
@@ -99,86 +108,73 @@ func (s *scanner) number() {
 	}
 }
 
-// object moves over an object and shows each member to visit, if there is one;
-// key still has its quotes.
-func (s *scanner) object(depth int, visit func(key, value Span) error) error {
-	if depth >= maxDepth {
-		return s.fail("less nesting")
+// object moves over an object. Who wants to see its members loops in the same way.
+func (s *scanner) object(depth int) error {
+	more, err := s.enter(depth, '{', '}')
+	for more {
+		if _, _, err = s.member(depth); err != nil {
+			return err
+		}
+		more, err = s.more('}')
 	}
-	if s.peek() != '{' {
-		return s.fail("an object")
+	return err
+}
+
+// array moves over an array.
+func (s *scanner) array(depth int) error {
+	more, err := s.enter(depth, '[', ']')
+	for more {
+		if _, err = s.element(depth); err != nil {
+			return err
+		}
+		more, err = s.more(']')
+	}
+	return err
+}
+
+// enter moves over the opening bracket of an object or array that lies inside
+// depth others, and over the closing one when nothing is between them; it reports
+// whether a member or element follows.
+func (s *scanner) enter(depth int, opening, closing byte) (bool, error) {
+	if depth >= maxDepth {
+		return false, s.fail("less nesting")
+	}
+	if s.peek() != opening {
+		return false, s.fail("an opening bracket")
 	}
 	s.at++
 	s.space()
-	if s.peek() == '}' {
+	if s.peek() == closing {
 		s.at++
-		return nil
+		return false, nil
 	}
-	for {
-		if err := s.member(depth, visit); err != nil {
-			return err
-		}
-		more, err := s.more('}')
-		if !more {
-			return err
-		}
-	}
+	return true, nil
 }
 
-// member moves over `"key": value`.
-func (s *scanner) member(depth int, visit func(key, value Span) error) error {
-	key := Span{Start: s.at}
+// member moves over `"key": value`; key still has its quotes.
+func (s *scanner) member(depth int) (key, value Span, err error) {
+	key.Start = s.at
 	if err := s.str(); err != nil {
-		return err
+		return Span{}, Span{}, err
 	}
 	key.End = s.at
 	s.space()
 	if s.peek() != ':' {
-		return s.fail("a colon")
+		return Span{}, Span{}, s.fail("a colon")
 	}
 	s.at++
 	s.space()
-	value := Span{Start: s.at}
-	if err := s.value(depth + 1); err != nil {
-		return err
-	}
-	value.End = s.at
-	if visit == nil {
-		return nil
-	}
-	return visit(key, value)
+	value, err = s.element(depth)
+	return key, value, err
 }
 
-// array moves over an array and shows each element to visit, if there is one.
-func (s *scanner) array(depth int, visit func(element Span) error) error {
-	if depth >= maxDepth {
-		return s.fail("less nesting")
+// element moves over a value inside an object or array.
+func (s *scanner) element(depth int) (Span, error) {
+	start := s.at
+	if err := s.value(depth + 1); err != nil {
+		return Span{}, err
 	}
-	if s.peek() != '[' {
-		return s.fail("an array")
-	}
-	s.at++
-	s.space()
-	if s.peek() == ']' {
-		s.at++
-		return nil
-	}
-	for {
-		element := Span{Start: s.at}
-		if err := s.value(depth + 1); err != nil {
-			return err
-		}
-		element.End = s.at
-		if visit != nil {
-			if err := visit(element); err != nil {
-				return err
-			}
-		}
-		more, err := s.more(']')
-		if !more {
-			return err
-		}
-	}
+	return Span{start, s.at}, nil
 }
 
 // more moves over the comma between two members or elements, or over the closing
@@ -210,10 +206,11 @@ func is(quoted []byte, name string) bool {
 
 // Unquote decodes a JSON string. It reports false when value is not one.
 func Unquote(value []byte) (string, bool) {
-	if len(value) < 2 || value[0] != '"' {
+	last := len(value) - 1
+	if last < 1 || value[0] != '"' || value[last] != '"' {
 		return "", false
 	}
-	if inner := value[1 : len(value)-1]; bytes.IndexByte(inner, '\\') < 0 && value[len(value)-1] == '"' {
+	if inner := value[1:last]; bytes.IndexByte(inner, '\\') < 0 && bytes.IndexByte(inner, '"') < 0 {
 		return string(inner), true
 	}
 	var text string

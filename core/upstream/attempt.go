@@ -66,8 +66,7 @@ func (u *Upstream) attemptEnded(ctx context.Context, result attemptResult) {
 	}
 	if result.err != nil {
 		u.facts.lastError, u.facts.stderrTail = result.err.Error(), result.stderr
-		var refused *AuthError
-		if errors.As(result.err, &refused) {
+		if _, refused := errors.AsType[*AuthError](result.err); refused {
 			u.carryOut(ctx, inRefused)
 		} else {
 			u.carryOut(ctx, inFailed)

@@ -291,9 +291,3 @@ func (r *rig) noted(text string) string {
 		time.Sleep(10 * time.Millisecond)
 	}
 }
-
-// gone reports whether pid is no living process.
-func processGone(pid int) bool {
-	stat, ok := readStat(pid)
-	return !ok || stat.zombie
-}

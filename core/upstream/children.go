@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"slices"
 	"sync"
 	"time"
 
@@ -148,7 +149,7 @@ func (c *Custody) Cleared(ctx context.Context, server string) error {
 // which a process of ours would be unknown.
 func (c *Custody) start(cmd *exec.Cmd, server string) (*process, error) {
 	tag := rand.Text()
-	cmd.Env = append(cmd.Env[:len(cmd.Env):len(cmd.Env)], tagVariable+"="+tag)
+	cmd.Env = append(slices.Clip(cmd.Env), tagVariable+"="+tag)
 	if err := c.put(child{Server: server, Tag: tag}); err != nil {
 		return nil, err
 	}

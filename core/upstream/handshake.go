@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -49,14 +50,7 @@ func (l *link) greet(ctx context.Context, self mcp.Implementation) (handshake, e
 	return handshake{version: version, tools: supports(init, "tools")}, nil
 }
 
-func speaks(version string) bool {
-	for _, known := range mcp.LegacyProtocolVersions() {
-		if version == known {
-			return true
-		}
-	}
-	return false
-}
+func speaks(version string) bool { return slices.Contains(mcp.LegacyProtocolVersions(), version) }
 
 // maxPages bounds how long a server may go on about its tools.
 const maxPages = 1000

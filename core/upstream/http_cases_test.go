@@ -299,7 +299,7 @@ func (l *textLog) String() string {
 func TestC103_NoSecretInErrorsAndLogs(t *testing.T) {
 	const user, query, header = "canary-user", "canary-query", "canary-header"
 	echo := func(r *http.Request) string {
-		return fmt.Sprintf("you sent %s with %v", r.URL, r.Header)
+		return fmt.Sprintf("you sent %s in %s with %v", r.URL, r.Header.Get(mcp.HeaderSessionID), r.Header)
 	}
 	for name, answer := range map[string]http.HandlerFunc{
 		"status": func(w http.ResponseWriter, r *http.Request) { http.Error(w, echo(r), 500) },
@@ -313,6 +313,9 @@ func TestC103_NoSecretInErrorsAndLogs(t *testing.T) {
 		"event":   func(w http.ResponseWriter, r *http.Request) { startEvents(w)(echo(r)) },
 		"redirect": func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "http://u:"+user+"@other.invalid/?"+query, 307)
+		},
+		"host": func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "http://"+query+".invalid/", 307)
 		},
 		"location": func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Location", "http://other.invalid:"+query+"/")

@@ -41,7 +41,7 @@ func TestC55_LoopbackIsNeverProxied(t *testing.T) {
 		"http://remote.example/mcp https://remote.example/mcp http://inside.example/mcp"
 	cmd := exec.Command(os.Args[0], "-test.run=^TestC55_LoopbackIsNeverProxied$", "-test.v")
 	cmd.Env = []string{
-		proxyProbe + "=" + urls, "HTTP_PROXY=http://127.0.0.1:9", "HTTPS_PROXY=http://127.0.0.1:10",
+		proxyProbe + "=" + urls, "GORACE=atexit_sleep_ms=0", "HTTP_PROXY=http://127.0.0.1:9", "HTTPS_PROXY=http://127.0.0.1:10",
 		"NO_PROXY=inside.example", "HOME=" + t.TempDir(),
 	}
 	out, err := cmd.CombinedOutput()
@@ -178,9 +178,13 @@ func TestHTTPRedirectOnTheSameServerIsFollowed(t *testing.T) {
 		}
 	}
 	loops = true
+	before := len(peer.requests(http.MethodPost))
 	call(t, transport, 2)
 	if err := sink.failed(t); !strings.Contains(err.Error(), "more than 5 times") {
 		t.Errorf("a loop of redirects failed with %v", err)
+	}
+	if got := len(peer.requests(http.MethodPost)) - before; got != 1+maxRedirects {
+		t.Errorf("a loop of redirects took %d requests", got)
 	}
 	loops = false
 	lives(t, transport, sink)

@@ -41,11 +41,11 @@ func (e *eventReader) next() ([]byte, error) {
 	var data []byte
 	var begun, long bool
 	for {
-		line, cut, err := e.line(e.limit - len(data))
+		line, cut, err := e.line(max(0, e.limit-len(data)))
 		name, value := field(line)
 		switch {
-		case cut:
-			long = true
+		case cut || long:
+			long, data = true, nil
 		case name == "data" && !begun:
 			data, begun = value, true
 		case name == "data":
@@ -53,21 +53,20 @@ func (e *eventReader) next() ([]byte, error) {
 		case name == "retry":
 			e.setRetry(value)
 		}
-		if err != nil && !errors.Is(err, io.EOF) {
-			return nil, err
-		}
-		if (len(line) > 0 || cut) && err == nil {
-			continue
-		}
+		long = long || len(data) > e.limit
 		switch {
-		case long || len(data) > e.limit:
+		case err != nil && !errors.Is(err, io.EOF):
+			return nil, err
+		case len(line) > 0 && err == nil: // the event goes on
+		case long:
 			return nil, &jsonrpc.TooLongError{Limit: e.limit}
 		case len(data) > 0:
 			return data, nil
 		case err != nil:
 			return nil, err
+		default:
+			begun = false
 		}
-		begun = false
 	}
 }
 
@@ -87,8 +86,8 @@ func (e *eventReader) setRetry(value []byte) {
 const fieldRoom = 16
 
 // line returns the next line without its end, which is LF, CR or CRLF. Of a line
-// with more than room bytes the rest is dropped, and cut is true. The last line
-// comes together with the error that ends the stream.
+// with much more than room bytes the rest is dropped, and cut is true. The last
+// line comes together with the error that ends the stream.
 func (e *eventReader) line(room int) (line []byte, cut bool, err error) {
 	for {
 		if _, err := e.r.Peek(1); err != nil {
@@ -105,7 +104,7 @@ func (e *eventReader) line(room int) (line []byte, cut bool, err error) {
 		end := lineEnd(chunk)
 		part := chunk[:end]
 		if free := room + fieldRoom - len(line); len(part) > free {
-			part, cut = part[:max(0, free)], true
+			part, cut = part[:free], true
 		}
 		line = append(line, part...)
 		if end == len(chunk) {

@@ -43,6 +43,7 @@ func TestEventReader(t *testing.T) {
 		"no space":         {"data:a\n\n", []string{"a"}},
 		"one space only":   {"data:  a \n\n", []string{" a "}},
 		"CRLF":             {"data: a\r\n\r\ndata: b\r\n\r\n", []string{"a", "b"}},
+		"CRLF within":      {"data: a\r\ndata: b\r\n\r\n", []string{"a\nb"}},
 		"CR":               {"data: a\r\rdata: b\r\r", []string{"a", "b"}},
 		"mixed":            {"data: a\r\n\rdata: b\n\r\n", []string{"a", "b"}},
 		"several lines":    {"data: a\ndata: b\ndata\ndata: c\n\n", []string{"a\nb\n\nc"}},

@@ -179,6 +179,10 @@ func TestHTTPListeningStreamIsOpenedAgainWithBackOff(t *testing.T) {
 		if diff := cmp.Diff(want, got[:min(len(got), len(want))]); diff != "" {
 			t.Errorf("pauses (-want +got):\n%s", diff)
 		}
+		time.Sleep(24 * time.Hour)
+		if got := s.pauses(); got[len(got)-1] != listenLastPause {
+			t.Errorf("after a day the pause is %s, want %s", got[len(got)-1], listenLastPause)
+		}
 	})
 }
 

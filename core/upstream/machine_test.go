@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"math"
+	"math/rand/v2"
 	"os"
 	"strings"
 	"testing"
@@ -257,43 +258,59 @@ func checkWakeUp(t *testing.T, m *machine, open int) {
 func FuzzMachine(f *testing.F) {
 	f.Add([]byte{0, 7, 9, 10, 5, 6, 3, 1, 10, 0})
 	f.Add([]byte{0, 8, 8, 5, 8, 5, 8, 5, 4, 3, 10})
-	f.Fuzz(func(t *testing.T, inputs []byte) {
-		now := time.Unix(0, 0)
-		m := newMachine(testPolicy(), half, now)
-		open := 0
-		for _, b := range inputs {
-			in := input(b % 12)
-			now = now.Add(time.Duration(b/12) * time.Second)
-			switch in { // what the world does only when it can
-			case inTimer:
-				now = maxTime(now, m.wakeAt)
-			case inConnected, inFailed, inRefused:
-				if m.phase != attempting {
-					continue
-				}
-				if in != inConnected {
-					open = 0
-				}
-			case inLost:
-				if m.phase != up {
-					continue
-				}
-			case inStopped:
-				if m.phase != stopping {
-					continue
-				}
-				open = 0
-			case inEnabled, inDisabled, inInvalid, inReconnect, inWake:
-			}
-			if in == inReconnect && (m.state == status.Disabled || m.state == status.Invalid) {
-				continue // its owner does not pass that on
-			}
-			if m.step(in, now) == doAttempt {
-				open++
-			}
-			checkWakeUp(t, m, open)
+	f.Fuzz(live)
+}
+
+// Invariant 2: every state but disabled, idle and invalid has exactly one wake-up
+// armed, whatever happens in whatever order.
+func TestInvariant2_ExactlyOneWakeUpIsArmed(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 2000 {
+		inputs := make([]byte, 60)
+		for i := range inputs {
+			inputs[i] = byte(random.Uint32())
 		}
-	})
+		live(t, inputs)
+	}
+}
+
+// live lets a machine live through inputs as its owner could meet them.
+func live(t *testing.T, inputs []byte) {
+	now := time.Unix(0, 0)
+	m := newMachine(testPolicy(), half, now)
+	open := 0
+	for _, b := range inputs {
+		in := input(b % 11)
+		now = now.Add(time.Duration(b/11) * time.Second)
+		switch in { // what the world does only when it can
+		case inTimer:
+			now = maxTime(now, m.wakeAt)
+		case inConnected, inFailed, inRefused:
+			if m.phase != attempting {
+				continue
+			}
+			if in != inConnected {
+				open = 0
+			}
+		case inLost:
+			if m.phase != up {
+				continue
+			}
+		case inStopped:
+			if m.phase != stopping {
+				continue
+			}
+			open = 0
+		case inEnabled, inDisabled, inInvalid, inReconnect, inWake:
+		}
+		if in == inReconnect && (m.state == status.Disabled || m.state == status.Invalid) {
+			continue // its owner does not pass that on
+		}
+		if m.step(in, now) == doAttempt {
+			open++
+		}
+		checkWakeUp(t, m, open)
+	}
 }
 
 func maxTime(a, b time.Time) time.Time {

@@ -77,7 +77,7 @@ func (p *process) signalGroup(kill bool) {
 // groupAlive reports whether a process of the group lives that is not a zombie.
 func (p *process) groupAlive() bool {
 	alive := false
-	eachProcess(func(pid int, stat processStat) {
+	eachProcess(func(_ int, stat processStat) {
 		alive = alive || stat.group == p.pid && !stat.zombie
 	})
 	return alive

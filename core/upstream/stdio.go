@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -62,8 +63,8 @@ type stdio struct {
 	err   error
 	// stdoutDone and stderrDone are closed when nothing more comes from there.
 	stdoutDone, stderrDone chan struct{}
-	work       sync.WaitGroup
-	closing    sync.Once
+	work                   sync.WaitGroup
+	closing                sync.Once
 }
 
 // startStdio starts the process. Its pipes are ours and not those of os/exec, so
@@ -280,8 +281,8 @@ func (t *tail) add(line string) {
 	defer t.mu.Unlock()
 	t.lines = append(t.lines, line)
 	size := 0
-	for i := len(t.lines) - 1; i >= 0; i-- {
-		size += len(t.lines[i]) + 1
+	for i, line := range slices.Backward(t.lines) {
+		size += len(line) + 1
 		if size > tailBytes || len(t.lines)-i > tailLines {
 			t.lines = append([]string(nil), t.lines[i+1:]...)
 			return

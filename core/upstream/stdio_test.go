@@ -19,7 +19,8 @@ import (
 	"mcp-funnel/core/status"
 )
 
-func TestStdioConnectsAndRelays(t *testing.T) {
+// And the client gets the bytes of the server, under its own id.
+func TestInvariant5_ResultsComeBackUnchanged(t *testing.T) {
 	r := newRig(t, "ok")
 	s := r.connected()
 	if s.PID == 0 || s.Tools != 1 || s.ProtocolVersion != "2025-06-18" || s.Stale {
@@ -33,7 +34,8 @@ func TestStdioConnectsAndRelays(t *testing.T) {
 	}
 }
 
-func TestRequestReachesTheServerWithOurIDNameAndToken(t *testing.T) {
+// Invariant 5: but for id, name and progress token the server gets the very bytes.
+func TestInvariant5_OnlyIDNameAndTokenAreChanged(t *testing.T) {
 	r := newRig(t, "ok")
 	r.connected()
 	a := newInbox()
@@ -92,7 +94,7 @@ func TestExitCodeAndLastWordsAreTold(t *testing.T) {
 func TestMissingCommandIsRetriedAndNamesThePath(t *testing.T) {
 	r := newRig(t, "ok", func(s *config.Server) { s.Command = "no-such-program" })
 	s := r.until("slow probe", func(s status.Server) bool { return s.State == status.SlowProbe })
-	path := strings.Split(os.Getenv("PATH"), ":")[0]
+	path, _, _ := strings.Cut(os.Getenv("PATH"), ":")
 	if !strings.Contains(s.LastError, "no-such-program") || !strings.Contains(s.LastError, path) {
 		t.Errorf("last error %q", s.LastError)
 	}
@@ -337,4 +339,10 @@ func TestRecycledPIDIsSpared(t *testing.T) {
 	if processGone(stranger.Process.Pid) {
 		t.Error("a stranger was ended because it has the pid of a dead child")
 	}
+}
+
+// processGone reports whether pid is no living process.
+func processGone(pid int) bool {
+	stat, ok := readStat(pid)
+	return !ok || stat.zombie
 }
