@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"time"
+
+	"mcp-funnel/core/bridge"
+	"mcp-funnel/core/environ"
+	"mcp-funnel/singleton"
+)
+
+// parentCheck is how often a bridge looks whether its client still lives: when a
+// sibling holds the pipe, its end is not seen there.
+const parentCheck = 5 * time.Second
+
+// bridgeOptions says how to run a bridge.
+type bridgeOptions struct {
+	// name is the one under which the client has the funnel.
+	name    string
+	noStart bool
+	in      io.Reader
+	out     io.Writer
+	stderr  io.Writer
+}
+
+// runBridge carries messages between the client and the app until the client is
+// gone.
+func runBridge(ctx context.Context, o bridgeOptions) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go watchParent(ctx, cancel)
+
+	log := slog.New(slog.NewTextHandler(o.stderr, nil))
+	return bridge.Run(ctx, bridge.Options{
+		In: o.in, Out: o.out, NoStart: o.noStart, Log: log,
+		Dial: func(ctx context.Context, start bool) (bridge.Link, error) { return dialApp(ctx, o.name, start) },
+	})
+}
+
+// watchParent ends the bridge when the process that started it is gone, which shows
+// as another parent, whoever that is.
+func watchParent(ctx context.Context, gone context.CancelFunc) {
+	parent := os.Getppid()
+	tick := time.NewTicker(parentCheck)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			if os.Getppid() != parent {
+				gone()
+				return
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// startTime bounds how long an app may take to answer after it was started.
+const startTime = 15 * time.Second
+
+// dialApp attaches to the app, and starts one if none runs and start allows it.
+func dialApp(ctx context.Context, name string, start bool) (bridge.Link, error) {
+	cwd, err := os.Getwd()
+	if err != nil {
+		cwd = "" // the folder was removed; the client may have said another one
+	}
+	hello := singleton.Hello{
+		Protocol: singleton.Protocol, Role: singleton.RoleBridge, Version: buildVersion(),
+		PID: os.Getpid(), PPID: os.Getppid(), CWD: cwd, Name: name, Env: clientEnvironment(),
+	}
+	var launch func(context.Context) error
+	if start {
+		launch = startApp
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, startTime, errNoAnswer)
+		defer cancel()
+	}
+	conn, _, err := singleton.DialOrStart(ctx, singleton.RuntimeDir, hello, launch)
+	if err != nil {
+		return bridge.Link{}, err
+	}
+	return bridge.Link{WriteCloser: conn, R: conn.R}, nil
+}
+
+// errNoAnswer: an app was started and cannot be reached.
+var errNoAnswer = errors.New("the app was started and does not answer; run `mcp-funnel` in a terminal to see why")
+
+// clientEnvironment is what tells the app which client session this is.
+func clientEnvironment() map[string]string {
+	environment := map[string]string{}
+	for _, name := range []string{"CLAUDE_PROJECT_DIR", "CLAUDE_CODE_SESSION_ID"} {
+		if value, ok := os.LookupEnv(name); ok {
+			environment[name] = value
+		}
+	}
+	return environment
+}
+
+// startApp starts the app for the user, and not for this client: in a session of
+// its own, in the home folder, with the environment of a login.
+func startApp(context.Context) error {
+	executable, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("finding the program's file: %w", err)
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return fmt.Errorf("finding the home folder: %w", err)
+	}
+	// Not exec.CommandContext: the app outlives this bridge.
+	cmd := exec.Command(executable, "tray", "--by-bridge") //nolint:noctx // see above
+	cmd.Dir = home
+	cmd.Env = environ.ForBridgeStart(os.Environ())
+	detach(cmd)
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("starting the app: %w", err)
+	}
+	go func() {
+		// Only so that no zombie stays while this bridge lives; whether the app
+		// runs shows at its socket.
+		_ = cmd.Wait()
+	}()
+	return nil
+}
