@@ -88,7 +88,9 @@ func (u *Upstream) show() {
 		s.NextAttemptAt = status.At(m.wakeAt)
 	}
 	u.shown = s
-	u.deps.Board.SetServer(s)
+	if !u.ended { // else its place on the board is given up already
+		u.deps.Board.SetServer(s)
+	}
 }
 
 // eventOf is the event that a step amounts to, if any.

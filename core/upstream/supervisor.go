@@ -74,6 +74,7 @@ func (s *Supervisor) Apply(entries []config.Server, off func(name string) bool) 
 // leave takes a member out. s.mu is held.
 func (s *Supervisor) leave(name string, m *member) {
 	delete(s.set, name)
+	m.upstream.leave()
 	if m.started {
 		s.leaving[name] = m
 		m.cancel()

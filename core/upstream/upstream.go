@@ -62,6 +62,7 @@ type Upstream struct {
 	shown status.Server
 	// tools are those of the last good list, each as the server wrote it.
 	tools [][]byte
+	// ended: it takes no requests any more and is not shown.
 	ended bool
 }
 
@@ -301,11 +302,17 @@ func (u *Upstream) shutDown() {
 	}
 }
 
+// leave takes the server out of sight: it was taken out of the config, and stopping
+// it may take a while.
+func (u *Upstream) leave() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.ended = true
+}
+
 // end refuses what is still parked.
 func (u *Upstream) end() {
-	u.mu.Lock()
-	u.ended = true
-	u.mu.Unlock()
+	u.leave()
 	u.failParked()
 	u.settle()
 }
