@@ -52,6 +52,7 @@ type Funnel struct {
 	events      *status.Events
 	environment *environment
 	state       *state
+	memory      *memory
 	logs        *serverLogs
 	custody     *upstream.Custody
 	watcher     *config.Watcher
@@ -86,6 +87,7 @@ func New(o Options) *Funnel {
 		events:       status.NewEvents(eventsKept, nil),
 		environment:  newEnvironment(o.Environ, o.WholeLogin, o.Log),
 		state:        openState(filepath.Join(o.StateDir, "state.json")),
+		memory:       openMemory(filepath.Join(o.StateDir, "catalog.json"), o.Log),
 		logs:         newServerLogs(o.StateDir),
 		custody:      upstream.OpenCustody(filepath.Join(o.RuntimeDir, "children.json"), o.Log),
 		ready:        make(chan struct{}),
@@ -106,13 +108,14 @@ func New(o Options) *Funnel {
 		Log:         o.Log,
 	}
 	f.supervisor = upstream.NewSupervisor(upstream.Deps{
-		Open:    launcher.Open,
-		Self:    mcp.Implementation{Name: "mcp-funnel", Version: o.Version},
-		Board:   f.board,
-		Events:  f.events,
-		Changed: f.noteTools,
-		Log:     o.Log,
-		Random:  rand.Float64,
+		Open:       launcher.Open,
+		Self:       mcp.Implementation{Name: "mcp-funnel", Version: o.Version},
+		Board:      f.board,
+		Events:     f.events,
+		Remembered: f.memory.tools,
+		Changed:    f.noteTools,
+		Log:        o.Log,
+		Random:     rand.Float64,
 	})
 	f.hub = hub.New(hub.Deps{
 		Lookup:     f.lookup,
@@ -200,7 +203,8 @@ func (f *Funnel) becomeReady(ctx context.Context) {
 	close(f.ready)
 }
 
-// mergeTools makes a new catalog whenever a server's tools changed.
+// mergeTools makes a new catalog whenever a server's tools changed, and remembers
+// them.
 func (f *Funnel) mergeTools(ctx context.Context) error {
 	for {
 		select {
@@ -231,6 +235,7 @@ func (f *Funnel) mergeLocked() {
 			sources = append(sources, catalog.Source{Server: u.Name(), Prefix: prefixes[u.Name()], Tools: tools})
 		}
 	}
+	f.memory.keep(c, f.supervisor.Upstreams())
 	merged := catalog.New(sources, catalog.Filter{Expose: c.ExposeTools, Hide: c.HideTools})
 	f.hub.SetCatalog(merged)
 	exposed := len(merged.View(catalog.Budget("", "", c.NameMaxLength)).Entries)

@@ -18,6 +18,7 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 	"go.uber.org/goleak"
 
+	"mcp-funnel/core/config"
 	"mcp-funnel/core/hub"
 	"mcp-funnel/core/jsonrpc"
 	"mcp-funnel/core/status"
@@ -189,7 +190,7 @@ func TestInvariant5_ControlCallPassesTheReplyUnchanged(t *testing.T) {
 func TestStatusHasTheFieldsOfTheContract(t *testing.T) {
 	w := newFunnel(t, `{"mcpServers": {"web": {"url": "`+httpServer(t, "greet")+`"}}}`)
 	w.run()
-	w.until(allConnected)
+	w.until(func(s status.Snapshot) bool { return s.ExposedTools == 1 })
 	result, refusal := w.ask("status", "{}")
 	if refusal != nil {
 		t.Fatal(refusal)
@@ -256,6 +257,66 @@ func TestDeletedConfigStopsNothing(t *testing.T) {
 	}
 	w.write(`{"mcpServers": {}}`) // an empty one is the user's word
 	w.until(func(s status.Snapshot) bool { return len(s.Servers) == 0 && s.Config.Error == "" })
+}
+
+// The tools of the last life are listed from the first moment of the next one, as
+// stale, and their bytes are those of the server.
+func TestToolsAreRememberedOverARestart(t *testing.T) {
+	dir := t.TempDir()
+	script := filepath.Join(dir, "server.sh")
+	answer := func(tool string) string {
+		return `while read -r line; do case $line in
+		*\"initialize\"*) echo '{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"x","version":"1"}}}';;
+		*tools/list*) echo '{"jsonrpc":"2.0","id":2,"result":{"tools":[` + tool + `]}}';;
+	esac; done`
+	}
+	tool := `{ "name":"t", "x-n":9007199254740993,"description":"<&>","inputSchema":{"type":"object","properties":{}}}`
+	if err := os.WriteFile(script, []byte(answer(tool)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w := newFunnel(t, `{"mcpServers": {"s": {"command": "sh", "args": ["`+script+`"]}}}`)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- w.funnel.Run(ctx) }()
+	w.until(func(s status.Snapshot) bool { return s.ExposedTools == 1 })
+	cancel()
+	<-done
+
+	if err := os.WriteFile(script, []byte("sleep 600"), 0o600); err != nil { // it never comes up again
+		t.Fatal(err)
+	}
+	next := &world{t: t, dir: w.dir, config: w.config, funnel: New(w.funnel.options)}
+	next.run()
+	snap := next.until(func(s status.Snapshot) bool { return s.ExposedTools == 1 })
+	if s := snap.Servers[0]; !s.Stale || s.Tools != 1 || s.State != status.Connecting {
+		t.Errorf("server %+v", s)
+	}
+	<-next.funnel.ready // nothing holds the list
+	if u, _ := next.funnel.supervisor.Lookup("s"); true {
+		if tools, _ := u.Tools(); string(tools[0]) != tool {
+			t.Errorf("the tool is now %s", tools[0])
+		}
+	}
+	next.write(`{"mcpServers": {"s": {"command": "sh", "args": ["-c", "sleep 600"]}}}`)
+	other := openMemory(filepath.Join(w.dir, "state", "catalog.json"), slog.New(slog.DiscardHandler))
+	for _, entry := range next.funnel.Config().Servers {
+		if entry.Args = []string{"other"}; other.tools(entry) != nil {
+			t.Error("tools of another entry were taken for this one's")
+		}
+	}
+}
+
+func TestBrokenMemoryIsEmpty(t *testing.T) {
+	for _, text := range []string{"", "{", "[]", `{"servers":5}`, `{"servers":{"s":{"entry":"x","tools":7}}}`} {
+		path := filepath.Join(t.TempDir(), "catalog.json")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		m := openMemory(path, slog.New(slog.DiscardHandler))
+		if tools := m.tools(config.Server{Name: "s"}); tools != nil {
+			t.Errorf("%q gave %s", text, tools)
+		}
+	}
 }
 
 func TestReloadTellsWhatIsWrongAndWhere(t *testing.T) {

@@ -198,7 +198,8 @@ func newRig(t *testing.T, mode string, change ...func(*config.Server)) *rig {
 	}
 	r.upstream = New(entry, true, Deps{
 		Open: launcher.Open, Self: mcp.Implementation{Name: "test", Version: "1"}, Board: r.board, Events: r.events,
-		Changed: func() {}, Log: log, Random: half,
+		Remembered: func(config.Server) [][]byte { return nil },
+		Changed:    func() {}, Log: log, Random: half,
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	r.cancel = cancel

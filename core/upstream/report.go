@@ -52,6 +52,7 @@ func (u *Upstream) introduce() {
 	u.shown = status.Server{
 		Name: u.name, State: state, Since: status.At(u.machine.since), Transport: string(u.entry.Type),
 		MaxAttempts: u.machine.policy.MaxAttempts, Enabled: u.on && u.entry.Enabled, Instances: []status.Instance{},
+		Tools: len(u.tools), Stale: len(u.tools) > 0,
 	}
 	u.deps.Board.SetServer(u.shown)
 }

@@ -13,7 +13,7 @@ import (
 // it is being stopped.
 func TestServerThatLeftIsNotShownAgain(t *testing.T) {
 	board := status.NewBoard()
-	s := NewSupervisor(Deps{Board: board, Events: status.NewEvents(10, nil), Changed: func() {}, Log: slog.New(slog.DiscardHandler), Random: half})
+	s := NewSupervisor(Deps{Board: board, Events: status.NewEvents(10, nil), Remembered: func(config.Server) [][]byte { return nil }, Changed: func() {}, Log: slog.New(slog.DiscardHandler), Random: half})
 	entry := config.Server{Name: "s", Type: config.Stdio, Enabled: true, StartupTimeout: time.Second, Reconnect: testPolicy()}
 	s.Apply([]config.Server{entry}, func(string) bool { return false })
 	u, _ := s.Lookup("s")

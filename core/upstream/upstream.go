@@ -22,6 +22,8 @@ type Deps struct {
 	// Board and Events are told of every change.
 	Board  *status.Board
 	Events *status.Events
+	// Remembered gives the tools of the last good list of an earlier life, if any.
+	Remembered func(entry config.Server) [][]byte
 	// Changed is called when the server's tools, or whether they are to be
 	// listed, changed. It must not block.
 	Changed func()
@@ -86,7 +88,7 @@ type facts struct {
 // New returns an upstream for entry, at rest; on is false when the user switched
 // it off. Run starts it.
 func New(entry config.Server, on bool, deps Deps) *Upstream {
-	return &Upstream{
+	u := &Upstream{
 		name:    entry.Name,
 		deps:    deps,
 		entry:   entry,
@@ -98,7 +100,12 @@ func New(entry config.Server, on bool, deps Deps) *Upstream {
 		closed:  make(chan struct{}, 1),
 		relists: make(chan relistResult, 1),
 		parked:  make(map[*Request]*time.Timer),
+		tools:   deps.Remembered(entry),
 	}
+	if len(u.tools) > 0 {
+		u.settle() // there is something to list
+	}
+	return u
 }
 
 // Run starts the server and keeps it connected until ctx ends; then it stops the

@@ -1,0 +1,110 @@
+package core
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"github.com/google/renameio/v2/maybe"
+
+	"mcp-funnel/core/config"
+	"mcp-funnel/core/jsonrpc"
+	"mcp-funnel/core/upstream"
+)
+
+// memory is catalog.json: the last good list of every server, so that its tools are
+// there from the first moment of the next life. It is a cache: one that cannot be
+// read is empty.
+//
+//	{"servers":{"NAME":{"entry":"fingerprint of its entry","tools":[…]}}}
+//
+// The tools stand in it byte for byte as their server wrote them. Its methods are
+// called under the lock that reloads and merges hold.
+type memory struct {
+	path string
+	log  *slog.Logger
+	// text is the file as it is on disk.
+	text []byte
+}
+
+// openMemory reads the file at path.
+func openMemory(path string, log *slog.Logger) *memory {
+	m := &memory{path: path, log: log}
+	text, err := os.ReadFile(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		log.Warn("reading the remembered lists failed; servers are listed when they are connected", "err", err)
+	case json.Valid(text):
+		m.text = text
+	}
+	return m
+}
+
+// tools returns what was remembered of the server with this very entry.
+func (m *memory) tools(entry config.Server) [][]byte {
+	whole := jsonrpc.Whole(m.text)
+	known, _ := jsonrpc.Lookup(m.text, whole, "servers", entry.Name, "entry")
+	if fingerprint, ok := jsonrpc.Unquote(known.Of(m.text)); !ok || fingerprint != entry.Fingerprint() {
+		return nil
+	}
+	list, _ := jsonrpc.Lookup(m.text, whole, "servers", entry.Name, "tools")
+	var tools [][]byte
+	for _, element := range jsonrpc.Elements(m.text, list) {
+		tools = append(tools, element.Of(m.text))
+	}
+	return tools
+}
+
+// keep writes the lists of all servers, if they are not the ones on disk.
+func (m *memory) keep(c *config.Config, upstreams []*upstream.Upstream) {
+	text := encodeLists(c, upstreams)
+	if string(text) == string(m.text) {
+		return
+	}
+	err := os.MkdirAll(filepath.Dir(m.path), 0o700)
+	if err == nil {
+		err = maybe.WriteFile(m.path, text, 0o600)
+	}
+	if err != nil {
+		m.log.Warn("remembering the lists failed; after the next start servers are listed when they are connected",
+			"err", fmt.Errorf("writing %s: %w", m.path, err))
+		return
+	}
+	m.text = text
+}
+
+// encodeLists writes the file's text by hand: an encoder would change the tools.
+func encodeLists(c *config.Config, upstreams []*upstream.Upstream) []byte {
+	entries := make(map[string]config.Server, len(c.Servers))
+	for _, entry := range c.Servers {
+		entries[entry.Name] = entry
+	}
+	text := []byte(`{"servers":{`)
+	first := true
+	for _, u := range upstreams {
+		tools, _ := u.Tools()
+		entry, ok := entries[u.Name()]
+		if len(tools) == 0 || !ok {
+			continue
+		}
+		if !first {
+			text = append(text, ',')
+		}
+		first = false
+		text = append(append(text, jsonrpc.Quote(u.Name())...), `:{"entry":`...)
+		text = append(append(text, jsonrpc.Quote(entry.Fingerprint())...), `,"tools":[`...)
+		for i, tool := range tools {
+			if i > 0 {
+				text = append(text, ',')
+			}
+			text = append(text, tool...)
+		}
+		text = append(text, `]}`...)
+	}
+	return append(text, "}}\n"...)
+}
