@@ -313,6 +313,30 @@ func TestTrayWaitsForAPanel(t *testing.T) {
 	a.wait("tray true", 1)
 }
 
+// A panel that starts just when the tray library has found none is not noticed
+// by it.
+func TestTrayIsOfferedAgainToAPanelThatDoesNotHaveIt(t *testing.T) {
+	t.Parallel()
+	d := newDesktop(t)
+	d.watcher.LoseNext()
+	a := startApp(t, d.address())
+	d.item(t, a)
+	if n := d.watcher.Offers(); n != 2 {
+		t.Errorf("offered %d times, want the one that was lost and one more", n)
+	}
+}
+
+func TestTrayIsOfferedOnce(t *testing.T) {
+	t.Parallel()
+	d := newDesktop(t)
+	a := startApp(t, d.address())
+	d.item(t, a)
+	<-time.After(registerGrace + 500*time.Millisecond) // when a second offer would have come
+	if n := d.watcher.Offers(); n != 1 {
+		t.Errorf("offered %d times", n)
+	}
+}
+
 // C112: no bus at all; the rest of the app goes on and quits cleanly.
 func TestC112_NoBus(t *testing.T) {
 	t.Parallel()

@@ -12,9 +12,6 @@ import (
 	"mcp-funnel/assets"
 )
 
-// built: the tray library is part of this build.
-const built = true
-
 // serverRows is how many servers stand in the menu itself. With more of them
 // "Quit" would fall off a small screen; the rest goes under "More servers".
 const serverRows = 15
@@ -98,9 +95,10 @@ func (v *systrayView) run(ctx context.Context, first model, join func()) {
 	}, nil)
 }
 
-// runOnBus blocks until ctx ends. The library needs no main loop here. Without
-// one there is no need of systray.Quit either, which panics when the bus went
-// away while the library connected to it: the session closes the connection.
+// runOnBus blocks until ctx ends. The library needs no main loop here. It must
+// not have one: its loop panics at the end when the bus went away while the
+// library connected to it. Without a loop systray.Quit only ends a goroutine, and
+// the icon goes when the session closes the connection.
 func (v *systrayView) runOnBus(ctx context.Context, first model) {
 	registerStraight()
 	// Panels remember the icon by its title. The library reads these three when
@@ -113,6 +111,7 @@ func (v *systrayView) runOnBus(ctx context.Context, first model) {
 	<-v.built
 	close(v.ready)
 	<-ctx.Done()
+	systray.Quit()
 }
 
 // join waits for the view's goroutines, once nobody calls show any more and the

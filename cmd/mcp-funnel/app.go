@@ -211,12 +211,10 @@ func (a *app) showTray(ctx context.Context) {
 		Board: a.funnel.Board(), Events: a.funnel.Events(), Controls: a.funnel, Version: buildVersion(), Log: a.log,
 		Notifications: func() bool { return a.funnel.Config().Notifications.Enabled },
 	})
-	if err := icon.Run(ctx); err != nil && ctx.Err() == nil {
-		a.log.Warn("the desktop is gone; serving without an icon", "err", err)
+	if err := icon.Run(ctx); err == nil {
+		return // ctx has ended
 	}
-	if ctx.Err() != nil {
-		return
-	}
+	// The desktop is gone, which the tray has logged and noted on the board.
 	headless := modeHeadless
 	a.mode.Store(&headless)
 	if err := a.instance.SetMode(modeHeadless); err != nil {

@@ -17,6 +17,8 @@ type Watcher struct {
 
 	mu    sync.Mutex
 	items []string
+	lose  bool
+	calls int
 }
 
 // NewWatcher makes conn the watcher of its bus.
@@ -48,9 +50,28 @@ func (w *Watcher) register(service string, from dbus.Sender) *dbus.Error {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.calls++
+	if w.lose {
+		w.lose = false
+		return nil
+	}
 	w.items = append(w.items, name)
 	w.props.SetMust(watcherName, "RegisteredStatusNotifierItems", slices.Clone(w.items))
 	return nil
+}
+
+// LoseNext makes the watcher forget the next icon it is offered.
+func (w *Watcher) LoseNext() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lose = true
+}
+
+// Offers counts how often it was offered an icon.
+func (w *Watcher) Offers() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.calls
 }
 
 // Release gives the name up and forgets the icons, as a panel that ends does.
