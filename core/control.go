@@ -20,7 +20,7 @@ import (
 // ServeControl answers the requests of one controller (CLI, another start of the
 // app) over a stream, in JSON-RPC 2.0, and returns when the stream or ctx ends.
 func (f *Funnel) ServeControl(ctx context.Context, stream hub.Stream, r *bufio.Reader) error {
-	c := &control{funnel: f, out: jsonrpc.NewWriter(controlBacklog)}
+	c := &control{funnel: f, out: jsonrpc.NewWriter(controlBacklog, nil)}
 	return c.run(ctx, stream, r)
 }
 
@@ -42,7 +42,9 @@ func (c *control) run(ctx context.Context, stream hub.Stream, r *bufio.Reader) e
 	ctx, cancel := context.WithCancel(ctx)
 	defer c.work.Wait()
 	defer cancel()
+	written := make(chan struct{})
 	c.work.Go(func() {
+		defer close(written)
 		// Whoever cannot be written to has gone, and reading ends as well.
 		_ = c.out.Run(stream, controlStall)
 		_ = stream.Close()
@@ -50,6 +52,11 @@ func (c *control) run(ctx context.Context, stream hub.Stream, r *bufio.Reader) e
 	c.work.Go(func() {
 		<-ctx.Done()
 		c.out.Close()
+		select {
+		case <-written:
+		case <-time.After(time.Second):
+			_ = stream.Close() // it does not take the last words
+		}
 	})
 	reader := jsonrpc.NewReader(r, 0)
 	for {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"net/http"
 	"path/filepath"
 	"sync"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"mcp-funnel/core/catalog"
 	"mcp-funnel/core/config"
 	"mcp-funnel/core/hub"
+	"mcp-funnel/core/jsonrpc"
 	"mcp-funnel/core/status"
 	"mcp-funnel/core/upstream"
 )
@@ -56,6 +58,7 @@ type Funnel struct {
 	logs        *serverLogs
 	custody     *upstream.Custody
 	watcher     *config.Watcher
+	http        *http.Client
 	supervisor  *upstream.Supervisor
 	hub         *hub.Hub
 	// ready is closed when the first lists are there, or late enough.
@@ -90,6 +93,7 @@ func New(o Options) *Funnel {
 		memory:       openMemory(filepath.Join(o.StateDir, "catalog.json"), o.Log),
 		logs:         newServerLogs(o.StateDir),
 		custody:      upstream.OpenCustody(filepath.Join(o.RuntimeDir, "children.json"), o.Log),
+		http:         upstream.NewHTTPClient(),
 		ready:        make(chan struct{}),
 		toolsChanged: make(chan struct{}, 1),
 		config:       &config.Config{Path: o.ConfigPath},
@@ -99,12 +103,14 @@ func New(o Options) *Funnel {
 		paths = append(paths, o.BasePath)
 	}
 	f.watcher = config.NewWatcher(paths, o.Log) // before the file is read: no edit is missed
+	burst := new(jsonrpc.Burst)
 	launcher := &upstream.Launcher{
 		Environment: f.environment.wait,
 		Home:        o.Home,
 		OpenLog:     f.logs.of,
 		Custody:     f.custody,
-		HTTP:        upstream.NewHTTPClient(),
+		HTTP:        f.http,
+		Burst:       burst,
 		Log:         o.Log,
 	}
 	f.supervisor = upstream.NewSupervisor(upstream.Deps{
@@ -122,6 +128,7 @@ func New(o Options) *Funnel {
 		Ready:      f.ready,
 		NameLength: func() int { return f.Config().NameMaxLength },
 		Version:    o.Version,
+		Burst:      burst,
 		Board:      f.board,
 		Events:     f.events,
 		Log:        o.Log,
@@ -129,8 +136,10 @@ func New(o Options) *Funnel {
 	if f.state.broken != nil {
 		f.log.Warn("the record of switched-off servers cannot be used", "err", f.state.broken)
 	}
-	// The error stays on the board and in ConfigError.
-	_, _ = f.Reload()
+	if !o.WholeLogin { // else its variables are not known yet
+		// The error stays on the board and in ConfigError.
+		_, _ = f.Reload()
+	}
 	return f
 }
 
@@ -175,6 +184,7 @@ const firstListHold = 3 * time.Second
 // server is stopped.
 func (f *Funnel) Run(ctx context.Context) error {
 	defer f.logs.close()
+	defer f.http.CloseIdleConnections()
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { f.environment.ask(ctx); return f.afterLogin(ctx) })
 	g.Go(func() error { f.custody.Sweep(ctx); return nil })
@@ -186,16 +196,23 @@ func (f *Funnel) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// afterLogin reads the config again if variables in it may have other values now.
+// afterLogin reads the config again: with the variables of a login it may say something
+// else.
 func (f *Funnel) afterLogin(ctx context.Context) error {
 	if f.options.WholeLogin && ctx.Err() == nil {
-		// The error is on the board.
-		_, _ = f.Reload()
+		_, _ = f.Reload() // the error is on the board
 	}
 	return nil
 }
 
+// becomeReady waits for the first lists, not for long. An app that a bridge started
+// reads its config only here, when the variables of the login are known; if they came
+// late it is read again then.
 func (f *Funnel) becomeReady(ctx context.Context) {
+	if f.options.WholeLogin {
+		f.environment.wait(ctx)
+		_, _ = f.Reload() // the error is on the board
+	}
 	ctx, cancel := context.WithTimeout(ctx, firstListHold)
 	defer cancel()
 	f.supervisor.Settle(ctx)
@@ -235,7 +252,7 @@ func (f *Funnel) mergeLocked() {
 			sources = append(sources, catalog.Source{Server: u.Name(), Prefix: prefixes[u.Name()], Tools: tools})
 		}
 	}
-	f.memory.keep(c, f.supervisor.Upstreams())
+	f.memory.keep(f.supervisor.Upstreams())
 	merged := catalog.New(sources, catalog.Filter{Expose: c.ExposeTools, Hide: c.HideTools})
 	f.hub.SetCatalog(merged)
 	exposed := len(merged.View(catalog.Budget("", "", c.NameMaxLength)).Entries)

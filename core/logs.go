@@ -1,14 +1,30 @@
 package core
 
 import (
+	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"sync"
 
 	"gopkg.in/natefinch/lumberjack.v2"
 )
 
+// MakeStateDir makes the state folder and the one for logs in it, for the user alone.
+func MakeStateDir(stateDir string) error {
+	for _, dir := range []string{stateDir, filepath.Join(stateDir, "log")} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return fmt.Errorf("making the state folder: %w", err)
+		}
+		if err := os.Chmod(dir, 0o700); err != nil { //nolint:gosec // a folder needs its x
+			return fmt.Errorf("closing the state folder to others: %w", err)
+		}
+	}
+	return nil
+}
+
 // OpenLog returns a writer to the file at path that is rotated at 5 MB and keeps
-// two old files. Files are made with mode 0600.
+// two old files. Files are made with mode 0600; see [MakeStateDir] for the folder.
 func OpenLog(path string) io.WriteCloser {
 	return &lumberjack.Logger{Filename: path, MaxSize: 5, MaxBackups: 2}
 }

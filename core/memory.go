@@ -1,6 +1,7 @@
 package core
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -61,8 +62,8 @@ func (m *memory) tools(entry config.Server) [][]byte {
 }
 
 // keep writes the lists of all servers, if they are not the ones on disk.
-func (m *memory) keep(c *config.Config, upstreams []*upstream.Upstream) {
-	text := encodeLists(c, upstreams)
+func (m *memory) keep(upstreams []*upstream.Upstream) {
+	text := encodeLists(upstreams)
 	if string(text) == string(m.text) {
 		return
 	}
@@ -79,17 +80,12 @@ func (m *memory) keep(c *config.Config, upstreams []*upstream.Upstream) {
 }
 
 // encodeLists writes the file's text by hand: an encoder would change the tools.
-func encodeLists(c *config.Config, upstreams []*upstream.Upstream) []byte {
-	entries := make(map[string]config.Server, len(c.Servers))
-	for _, entry := range c.Servers {
-		entries[entry.Name] = entry
-	}
+func encodeLists(upstreams []*upstream.Upstream) []byte {
 	text := []byte(`{"servers":{`)
 	first := true
 	for _, u := range upstreams {
-		tools, _ := u.Tools()
-		entry, ok := entries[u.Name()]
-		if len(tools) == 0 || !ok {
+		fingerprint, tools := u.LastGood()
+		if len(tools) == 0 {
 			continue
 		}
 		if !first {
@@ -97,14 +93,8 @@ func encodeLists(c *config.Config, upstreams []*upstream.Upstream) []byte {
 		}
 		first = false
 		text = append(append(text, jsonrpc.Quote(u.Name())...), `:{"entry":`...)
-		text = append(append(text, jsonrpc.Quote(entry.Fingerprint())...), `,"tools":[`...)
-		for i, tool := range tools {
-			if i > 0 {
-				text = append(text, ',')
-			}
-			text = append(text, tool...)
-		}
-		text = append(text, `]}`...)
+		text = append(append(text, jsonrpc.Quote(fingerprint)...), `,"tools":[`...)
+		text = append(append(text, bytes.Join(tools, []byte{','})...), `]}`...)
 	}
 	return append(text, "}}\n"...)
 }

@@ -70,6 +70,9 @@ func runApp(ctx context.Context, o appOptions) error {
 	if err := a.findPlace(ctx); err != nil {
 		return err
 	}
+	if err := core.MakeStateDir(core.StateDir()); err != nil {
+		return err
+	}
 	logFile := core.OpenLog(core.LogPath(core.StateDir()))
 	defer func() { _ = logFile.Close() }() // every line was written when it came
 	a.log = slog.New(slog.NewMultiHandler(

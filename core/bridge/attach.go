@@ -1,9 +1,11 @@
 package bridge
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -20,9 +22,9 @@ func (b *bridge) keepAttached(ctx context.Context) {
 			return
 		}
 		for ctx.Err() == nil {
-			link, err := b.attach(ctx)
+			link, reader, err := b.attach(ctx)
 			if err == nil {
-				b.carry(link)
+				b.carry(link, reader)
 				break
 			}
 			if ctx.Err() == nil {
@@ -37,19 +39,20 @@ func (b *bridge) keepAttached(ctx context.Context) {
 }
 
 // attach dials, brings a new app to where the client is, and sends what waited.
-func (b *bridge) attach(ctx context.Context) (*Link, error) {
+func (b *bridge) attach(ctx context.Context) (*Link, *jsonrpc.Reader, error) {
 	b.mu.Lock()
 	// After a quit nobody could quit if bridges started the app again.
 	start := !b.options.NoStart && b.bye != "quit"
 	b.mu.Unlock()
 	link, err := b.options.Dial(ctx, start)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	again, err := b.greetAgain(ctx, link)
+	reader := jsonrpc.NewReader(link.R, 0)
+	again, err := b.greetAgain(ctx, link, reader)
 	if err != nil {
 		_ = link.Close() // it is of no use; the error tells why
-		return nil, fmt.Errorf("repeating the handshake: %w", err)
+		return nil, nil, fmt.Errorf("repeating the handshake: %w", err)
 	}
 	b.current.Store(&link)
 	if ctx.Err() != nil {
@@ -66,16 +69,17 @@ func (b *bridge) attach(ctx context.Context) (*Link, error) {
 		b.write(r)
 	}
 	b.mu.Unlock()
+	b.flushToApp()
 	if again {
 		// What this app lists may differ from what the client got from the last.
 		b.toClient(jsonrpc.NewNotification("notifications/tools/list_changed", nil))
 	}
-	return &link, nil
+	return &link, reader, nil
 }
 
 // greetAgain says the client's handshake to an app that has not heard it; false
 // when the client has not had one yet.
-func (b *bridge) greetAgain(ctx context.Context, link Link) (bool, error) {
+func (b *bridge) greetAgain(ctx context.Context, link Link, reader *jsonrpc.Reader) (bool, error) {
 	b.mu.Lock()
 	greeting, id, greeted, welcomed := b.greeting, b.greetingID, b.greeted, b.welcomed
 	b.mu.Unlock()
@@ -87,14 +91,17 @@ func (b *bridge) greetAgain(ctx context.Context, link Link) (bool, error) {
 	stop := context.AfterFunc(ctx, func() { _ = link.Close() }) // ends the reading below
 	defer stop()
 
-	if _, err := link.Write(append(slices.Clone(greeting), '\n')); err != nil {
+	if _, err := link.Write(append(slices.Clip(greeting), '\n')); err != nil {
 		return false, err
 	}
-	reader := jsonrpc.NewReader(link.R, 0)
 	for {
-		line, err := reader.Read()
+		line, err := reader.Next()
 		if err != nil {
 			return false, err
+		}
+		if isLinkMessage(line) {
+			b.fromLink(line)
+			continue
 		}
 		m, err := jsonrpc.Parse(line)
 		if err == nil && m.Kind == jsonrpc.Response && string(m.ID.Of(m.Raw)) == id {
@@ -104,26 +111,30 @@ func (b *bridge) greetAgain(ctx context.Context, link Link) (bool, error) {
 	if greeted == nil {
 		return true, nil
 	}
-	_, err := link.Write(append(slices.Clone(greeted), '\n'))
+	_, err := link.Write(append(slices.Clip(greeted), '\n'))
 	return true, err
 }
 
 // carry passes on what the app sends until it is gone.
-func (b *bridge) carry(link *Link) {
-	reader := jsonrpc.NewReader(link.R, 0)
+func (b *bridge) carry(link *Link, reader *jsonrpc.Reader) {
 	for {
-		line, err := reader.Read()
+		line, err := reader.Next()
 		var long *jsonrpc.TooLongError
 		switch {
 		case errors.As(err, &long):
-			if id := long.ID(); id != nil && b.answered(string(id)) {
+			if id := long.ID(); id != nil && b.answered(id) {
 				b.refuse(id, jsonrpc.CodeInternalError, long.Error())
 			}
 		case err != nil:
 			b.lost(link)
 			return
+		case reader.Cut(): // the app was killed while it wrote this
 		default:
 			b.fromApp(line)
+		}
+		if !reader.More() {
+			b.flushToClient()
+			b.noteIdle()
 		}
 	}
 }
@@ -132,18 +143,17 @@ func (b *bridge) carry(link *Link) {
 func (b *bridge) lost(link *Link) {
 	_ = link.Close() // it is broken already
 	b.mu.Lock()
-	b.link = nil
+	b.link, b.toApp = nil, jsonrpc.Batch{}
 	var failed []*request
-	for id, r := range b.asked {
+	for _, r := range b.inOrder() {
 		switch {
 		case !r.sent:
-		case r.method == "tools/call":
-			failed = append(failed, r)
-			delete(b.asked, id)
-		default:
-			// It changes nothing to ask again.
+		case r.repeatable():
 			r.sent = false
 			b.hold(r)
+		default:
+			failed = append(failed, r)
+			b.forget(r.id)
 		}
 	}
 	b.wantLink()
@@ -152,6 +162,14 @@ func (b *bridge) lost(link *Link) {
 		b.refuse([]byte(r.id), jsonrpc.CodeServerError,
 			"the connection to MCP Funnel was lost; the call may have run. It is being connected again: look, then try again")
 	}
+}
+
+// inOrder returns the requests without a reply as they were asked: initialize has to
+// come first again. b.mu is held.
+func (b *bridge) inOrder() []*request {
+	requests := slices.Collect(maps.Values(b.asked))
+	slices.SortFunc(requests, func(a, b *request) int { return cmp.Compare(a.number, b.number) })
+	return requests
 }
 
 // detach closes the attachment, if there is one.

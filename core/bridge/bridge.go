@@ -104,25 +104,30 @@ type bridge struct {
 	// idle gets a token whenever the last request got its reply.
 	idle chan struct{}
 
-	// outMu serialises lines to the client.
+	// outMu serialises lines to the client; out gathers them.
 	outMu sync.Mutex
+	out   jsonrpc.Batch
 	// current is link, for those who must close it while somebody is stuck in
 	// writing to it under mu.
 	current atomic.Pointer[Link]
 
 	mu sync.Mutex
 	// link is the attachment, nil while there is none. It is written to under mu:
-	// the app reads at any time.
-	link *Link
+	// the app reads at any time. toApp gathers lines for it.
+	link  *Link
+	toApp jsonrpc.Batch
 	// greeting and greeted are the client's initialize and initialized, kept to
 	// be said again to another app; welcomed: an app has answered the first.
 	greeting, greeted []byte
 	greetingID        string
 	welcomed          bool
+	// open is the number of asked, for those who must not wait for mu.
+	open atomic.Int64
 	// asked are the client's requests without a reply, by id; held what waits for
 	// an attachment, in order.
-	asked map[string]*request
-	held  []*request
+	asked     map[string]*request
+	lastAsked int64
+	held      []*request
 	// bye is what the app said before it ended, "" without a word.
 	bye string
 }
@@ -132,7 +137,10 @@ type request struct {
 	// id is as on the wire; "" for a notification.
 	id     string
 	method string
-	line   []byte
+	// line is kept for as long as it may have to be sent later, or again.
+	line []byte
+	// number is its place in the order of all requests.
+	number int64
 	// sent: an app may have got it.
 	sent bool
 	// timer refuses it when no app comes.
@@ -143,7 +151,7 @@ type request struct {
 func (b *bridge) readClient() {
 	reader := jsonrpc.NewReader(b.options.In, 0)
 	for {
-		line, err := reader.Read()
+		line, err := reader.Next()
 		var long *jsonrpc.TooLongError
 		switch {
 		case errors.As(err, &long):
@@ -153,6 +161,9 @@ func (b *bridge) readClient() {
 		default:
 			b.fromClient(line)
 		}
+		if !reader.More() {
+			b.flushToApp()
+		}
 	}
 }
 
@@ -161,13 +172,7 @@ func (b *bridge) readClient() {
 func (b *bridge) carryLastReplies(ctx context.Context) {
 	timer := time.NewTimer(lastReplies)
 	defer timer.Stop()
-	for {
-		b.mu.Lock()
-		open := len(b.asked)
-		b.mu.Unlock()
-		if open == 0 {
-			return
-		}
+	for b.open.Load() > 0 {
 		select {
 		case <-b.idle:
 		case <-timer.C:
@@ -178,12 +183,26 @@ func (b *bridge) carryLastReplies(ctx context.Context) {
 	}
 }
 
-// toClient writes one line. When the client does not take it the bridge has
-// nothing left to do.
+// toClient writes one line.
 func (b *bridge) toClient(line []byte) {
+	b.gatherToClient(line)
+	b.flushToClient()
+}
+
+// gatherToClient writes one line, soon; flushToClient has to follow. When the client
+// does not take what is written, the bridge has nothing left to do.
+func (b *bridge) gatherToClient(line []byte) {
 	b.outMu.Lock()
 	defer b.outMu.Unlock()
-	if _, err := b.options.Out.Write(append(line, '\n')); err != nil {
+	if err := b.out.Add(b.options.Out, line); err != nil {
+		b.stop(fmt.Errorf("writing to the client: %w", err))
+	}
+}
+
+func (b *bridge) flushToClient() {
+	b.outMu.Lock()
+	defer b.outMu.Unlock()
+	if err := b.out.Flush(b.options.Out); err != nil {
 		b.stop(fmt.Errorf("writing to the client: %w", err))
 	}
 }
@@ -192,7 +211,8 @@ func (b *bridge) refuse(id []byte, code int, message string) {
 	b.toClient(jsonrpc.NewError(id, &jsonrpc.Error{Code: code, Message: message}))
 }
 
-// fromClient sends one line on, or holds it until there is an app.
+// fromClient sends one line on, or holds it until there is an app. The line is the
+// reader's and is copied where it is kept. flushToApp has to follow.
 func (b *bridge) fromClient(line []byte) {
 	m, err := jsonrpc.Parse(line)
 	if err != nil {
@@ -214,23 +234,41 @@ func (b *bridge) fromClient(line []byte) {
 	defer b.mu.Unlock()
 	switch r.method {
 	case "initialize":
-		b.greeting, b.greetingID = line, r.id
+		b.greeting, b.greetingID = bytes.Clone(line), r.id
 	case "notifications/initialized":
-		b.greeted = line
+		b.greeted = bytes.Clone(line)
 	case "notifications/cancelled":
 		if b.withdraw(m) {
 			return
 		}
 	}
 	if r.id != "" {
+		b.lastAsked++
+		r.number = b.lastAsked
 		b.asked[r.id] = r
+		b.open.Store(int64(len(b.asked)))
 	}
 	if b.link == nil {
+		r.line = bytes.Clone(line)
 		b.hold(r)
 		return
 	}
 	b.write(r)
+	r.line = nil
+	if r.repeatable() {
+		r.line = bytes.Clone(line)
+	}
 }
+
+// forget notes that the request with that id needs no reply any more. b.mu is held.
+func (b *bridge) forget(id string) {
+	delete(b.asked, id)
+	b.open.Store(int64(len(b.asked)))
+}
+
+// repeatable reports whether r is sent again when nobody knows if it arrived: asking
+// again changes nothing, but a call may.
+func (r *request) repeatable() bool { return r.id != "" && r.method != "tools/call" }
 
 // answers replies to what needs no app: the look for a newer wire, with which some
 // clients start a process just to throw it away, and a ping without an attachment.
@@ -263,7 +301,7 @@ func (b *bridge) withdraw(m jsonrpc.Message) bool {
 	if r == nil {
 		return false
 	}
-	delete(b.asked, id) // no reply any more, whether it was sent or not
+	b.forget(id) // no reply any more, whether it was sent or not
 	return b.unhold(r)
 }
 
@@ -306,7 +344,7 @@ func (b *bridge) giveUp(r *request) {
 	b.mu.Lock()
 	held := b.unhold(r)
 	if held {
-		delete(b.asked, r.id)
+		b.forget(r.id)
 	}
 	b.mu.Unlock()
 	if held {
@@ -316,41 +354,52 @@ func (b *bridge) giveUp(r *request) {
 	}
 }
 
-// write sends r to the app. When that fails the app is lost, which its reader will
-// see: it must then be assumed that r arrived. b.mu is held.
+// write sends r to the app, soon; flushToApp has to follow. When that fails the app
+// is lost, which its reader will see: it must then be assumed that r arrived. b.mu is
+// held.
 func (b *bridge) write(r *request) {
 	r.sent = true
-	if _, err := b.link.Write(append(r.line, '\n')); err != nil {
-		b.log.Debug("writing to the app failed", "method", r.method, "err", err)
+	b.wrote(b.toApp.Add(b.link, r.line))
+}
+
+// flushToApp sends what was gathered.
+func (b *bridge) flushToApp() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.link != nil {
+		b.wrote(b.toApp.Flush(b.link))
+	}
+}
+
+// wrote looks how writing to the app ended. b.mu is held.
+func (b *bridge) wrote(err error) {
+	if err != nil {
+		b.log.Debug("writing to the app failed", "err", err)
 		_ = b.link.Close() // wakes the reader
 	}
 }
 
-// fromApp takes one line of the app.
+// fromApp takes one line of the app. flushToClient has to follow.
 func (b *bridge) fromApp(line []byte) {
-	if bytes.HasPrefix(line, []byte(`{"mcp-funnel":`)) {
+	if isLinkMessage(line) {
 		b.fromLink(line)
 		return
 	}
-	m, err := jsonrpc.Parse(line)
-	if err == nil && m.Kind == jsonrpc.Response && !b.answered(string(m.ID.Of(m.Raw))) {
+	if id, ok := jsonrpc.ReplyID(line); ok && !b.answered(id) {
 		return // cancelled, or given up
 	}
-	b.toClient(line)
-	if err == nil && m.Kind == jsonrpc.Response {
-		b.noteIdle()
-	}
+	b.gatherToClient(line)
 }
 
 // answered notes that the request with that id has its reply.
-func (b *bridge) answered(id string) bool {
+func (b *bridge) answered(id []byte) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	r := b.asked[id]
+	r := b.asked[string(id)]
 	if r == nil {
-		return id == "null"
+		return string(id) == "null"
 	}
-	delete(b.asked, id)
+	b.forget(string(id))
 	if r.method == "initialize" {
 		b.welcomed = true
 	}
@@ -362,6 +411,17 @@ func (b *bridge) noteIdle() {
 	case b.idle <- struct{}{}:
 	default:
 	}
+}
+
+// isLinkMessage tells what the app says to the bridge from messages for the client. A
+// server may begin a reply in the same way, but that is JSON-RPC.
+func isLinkMessage(line []byte) bool {
+	if !bytes.HasPrefix(line, []byte(`{"mcp-funnel":`)) {
+		return false
+	}
+	_, err := jsonrpc.Parse(line)
+	_, foreign := errors.AsType[*jsonrpc.InvalidError](err)
+	return foreign
 }
 
 // fromLink takes a message of the app to the bridge itself.

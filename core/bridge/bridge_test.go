@@ -259,6 +259,7 @@ func TestCancelledWhileHeldGetsNoReplyAndIsNotSent(t *testing.T) {
 		w.send(greeting)
 		w.send(call)
 		w.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"c"}}`)
+		synctest.Wait() // the bridge has seen all three
 		a := w.attach()
 		a.want(greeting)
 		a.send(welcome)
@@ -270,6 +271,45 @@ func TestCancelledWhileHeldGetsNoReplyAndIsNotSent(t *testing.T) {
 			w.t.Errorf("the app got %s", <-a.lines)
 		}
 	})
+}
+
+func TestAnAppThatIsKilledWhileItWritesLeavesNoHalfLine(t *testing.T) {
+	in(t, func(_ *testing.T, w *world) {
+		a := w.shakeHands()
+		w.send(call)
+		a.want(call)
+		if _, err := io.WriteString(a.conn, `{"jsonrpc":"2.0","id":"c","result":{"content":[{"te`); err != nil {
+			w.t.Fatal(err)
+		}
+		_ = a.conn.Close()
+		w.wantError(`"c"`, "may have run")
+		w.silent()
+	})
+}
+
+func TestLinesThatComeTogetherAllPassAndNoneIsHeldBack(t *testing.T) {
+	const reply = `{"jsonrpc":"2.0","id":"c","result":{}}`
+	const note = `{"jsonrpc":"2.0","method":"notifications/x"}`
+	for name, rest := range map[string]string{"nothing": "", "blank lines": "\n\r\n", "half a line": `{"jsonrpc":`} {
+		t.Run(name, func(t *testing.T) {
+			in(t, func(t *testing.T, w *world) {
+				a := w.shakeHands()
+				write := func(to io.Writer, lines ...string) {
+					if _, err := io.WriteString(to, strings.Join(lines, "\n")+"\n"+rest); err != nil {
+						t.Fatal(err)
+					}
+				}
+				write(w.toBridge, call, note, "no JSON")
+				a.want(call)
+				a.want(note)
+				w.wantError("null", "not JSON")
+				write(a.conn, note, reply, reply) // the second one was not asked for
+				w.want(note)
+				w.want(reply)
+				w.silent()
+			})
+		})
+	}
 }
 
 func TestByeQuitWaitsWithoutStartingAnApp(t *testing.T) {

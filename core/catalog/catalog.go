@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"bytes"
+	"slices"
 	"sync"
 
 	"mcp-funnel/core/jsonrpc"
@@ -17,7 +18,9 @@ type Source struct {
 	Tools [][]byte
 }
 
-// Filter decides which tools clients see, by exposed name.
+// Filter decides which tools clients see. Its elements are [Pattern]s on exposed
+// names; where a name was shortened or altered, they may also be written for what it
+// would be otherwise.
 type Filter struct {
 	// Expose lists patterns; nil shows everything, an empty list nothing.
 	Expose []string
@@ -25,11 +28,13 @@ type Filter struct {
 	Hide []string
 }
 
-func (f Filter) shows(name string) bool {
-	if anyMatches(f.Hide, name) {
+// shows reports whether clients that know the tool as exposed see it.
+func (f Filter) shows(n naming, exposed string) bool {
+	meant := func(pattern string) bool { return n.matches(pattern, exposed) }
+	if slices.ContainsFunc(f.Hide, meant) {
 		return false
 	}
-	return f.Expose == nil || anyMatches(f.Expose, name)
+	return f.Expose == nil || slices.ContainsFunc(f.Expose, meant)
 }
 
 // Route says where a call by an exposed name goes.
@@ -61,6 +66,7 @@ type source struct {
 type tool struct {
 	name   string
 	quoted []byte
+	naming naming
 	// raw is the tool with the repairs made, and at where its name lies in it.
 	raw  []byte
 	at   jsonrpc.Span
@@ -71,34 +77,37 @@ type tool struct {
 func New(sources []Source, filter Filter) *Catalog {
 	c := &Catalog{filter: filter, views: make(map[int]*View)}
 	for _, s := range sources {
-		c.sources = append(c.sources, source{Source: s, tools: readTools(s.Tools)})
+		c.sources = append(c.sources, source{Source: s, tools: readTools(s)})
 	}
 	return c
 }
 
 // readTools looks at the tools of one server. What has no name is left out, and so
 // is the second of two with the same name: nobody could call it.
-func readTools(raws [][]byte) []tool {
-	seen := make(map[string]bool, len(raws))
-	tools := make([]tool, 0, len(raws))
-	for _, raw := range raws {
-		repaired := repair(raw)
-		at, ok := jsonrpc.Lookup(repaired, jsonrpc.Whole(repaired), "name")
-		if !ok {
-			continue
-		}
-		name, ok := jsonrpc.Unquote(at.Of(repaired))
-		if !ok || name == "" || seen[name] {
+func readTools(s Source) []tool {
+	seen := make(map[string]bool, len(s.Tools))
+	tools := make([]tool, 0, len(s.Tools))
+	for _, raw := range s.Tools {
+		name := text(raw, "name")
+		if name == "" || seen[name] {
 			continue
 		}
 		seen[name] = true
-		t := tool{name: name, quoted: at.Of(repaired), raw: repaired, at: at}
-		if span, ok := jsonrpc.Lookup(repaired, jsonrpc.Whole(repaired), "description"); ok {
-			t.text, _ = jsonrpc.Unquote(span.Of(repaired))
-		}
-		tools = append(tools, t)
+		raw = repair(raw)
+		at, _ := jsonrpc.Lookup(raw, jsonrpc.Whole(raw), "name")
+		tools = append(tools, tool{
+			name: name, quoted: at.Of(raw), naming: newNaming(s.Prefix, name),
+			raw: raw, at: at, text: text(raw, "description"),
+		})
 	}
 	return tools
+}
+
+// text is the member of that name, "" when there is none or it is no string.
+func text(object []byte, name string) string {
+	span, _ := jsonrpc.Lookup(object, jsonrpc.Whole(object), name)
+	value, _ := jsonrpc.Unquote(span.Of(object))
+	return value
 }
 
 // Entry is a tool as clients see it, for people.
@@ -121,7 +130,8 @@ type View struct {
 	routes map[string]Route
 }
 
-// View returns the view for names of at most budget characters.
+// View returns the view for names of at most budget characters, a number that
+// [Budget] returned.
 func (c *Catalog) View(budget int) *View {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -139,8 +149,8 @@ func (c *Catalog) view(budget int) *View {
 	list.WriteString(`{"tools":[`)
 	for _, s := range c.sources {
 		for _, t := range s.tools {
-			name := exposedName(s.Prefix, t.name, budget)
-			if _, taken := v.routes[name]; taken || !c.filter.shows(name) {
+			name := t.naming.within(budget)
+			if _, taken := v.routes[name]; taken || !c.filter.shows(t.naming, name) {
 				continue
 			}
 			v.routes[name] = Route{Server: s.Server, Tool: t.name, Quoted: t.quoted}
@@ -149,7 +159,7 @@ func (c *Catalog) view(budget int) *View {
 				list.WriteByte(',')
 			}
 			list.Write(t.raw[:t.at.Start])
-			list.Write(jsonrpc.Quote(name))
+			list.WriteString(`"` + name + `"`) // of characters that need no escape
 			list.Write(t.raw[t.at.End:])
 		}
 	}

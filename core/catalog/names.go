@@ -4,8 +4,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"math"
 	"strings"
-	"unicode/utf8"
+	"unicode/utf16"
 )
 
 // Limits of the whole name `mcp__<client's name for the funnel>__<tool>`.
@@ -32,7 +33,9 @@ func Budget(client, registered string, configured int) int {
 	if registered == "" {
 		registered = "funnel"
 	}
-	return max(limit-len("mcp__")-utf8.RuneCountInString(registered)-len("__"), shortest)
+	// Clients count in UTF-16, as JavaScript does.
+	units := len(utf16.Encode([]rune(registered)))
+	return max(limit-len("mcp__")-units-len("__"), shortest)
 }
 
 const (
@@ -42,29 +45,56 @@ const (
 	shortest = hashLength + 8
 )
 
-// exposedName makes the name clients see. It consists of [A-Za-z0-9_-] and is at
-// most budget long; one that had to be altered for that, or whose prefix contains
-// the separator, ends with a hash of the full original, so that the same server
-// and tool have the same name in every run and no two share one.
-func exposedName(prefix, tool string, budget int) string {
-	full := tool
+// naming is what the names of one tool are made of.
+type naming struct {
+	// full is <prefix>__<tool>; clean the same in [A-Za-z0-9_-], byte by byte where
+	// it was so already.
+	full, clean string
+	// hash tells full from all others that look like it.
+	hash string
+	// altered: full cannot be the name, whatever the budget.
+	altered bool
+}
+
+func newNaming(prefix, tool string) naming {
+	n := naming{full: tool}
 	if prefix != "" {
-		full = prefix + "__" + tool
+		n.full = prefix + "__" + tool
 	}
-	clean := strings.Map(func(r rune) rune {
+	n.clean = strings.Map(func(r rune) rune {
 		switch {
 		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '_', r == '-':
 			return r
 		}
 		return '_'
-	}, full)
-	if clean == full && full != "" && len(full) <= budget && !strings.Contains(prefix, "__") {
-		return full
+	}, n.full)
+	// Where the prefix ends must be plain: "a__b" + "c" is not "a" + "b__c", and
+	// "a_" + "b" is not "a" + "_b". Its length is hashed for the same reason.
+	n.altered = n.clean != n.full || strings.Contains(prefix+"_", "__")
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d:%s", len(prefix), n.full))
+	n.hash = hex.EncodeToString(sum[:])[:hashLength]
+	return n
+}
+
+// within is the name that clients with that budget see. It consists of
+// [A-Za-z0-9_-] and is at most budget long; one that had to be altered for that, or
+// whose prefix has no plain end, ends with a hash of the full original, so that the
+// same server and tool have the same name in every run and no two share one.
+func (n naming) within(budget int) string {
+	if !n.altered && len(n.full) <= budget {
+		return n.full
 	}
-	// The length of the prefix is hashed too: "a" + "b__c" is not "a__b" + "c".
-	sum := sha256.Sum256(fmt.Appendf(nil, "%d:%s", len(prefix), full))
-	hash := hex.EncodeToString(sum[:])[:hashLength]
-	return clean[:min(len(clean), budget-hashLength-1)] + "_" + hash
+	return n.clean[:min(len(n.clean), budget-hashLength-1)] + "_" + n.hash
+}
+
+// matches reports whether pattern means the tool, which some client knows as
+// exposed. A pattern fits that name, the name as it would be without a limit of
+// length, or the full original; and one without * may be the name as clients with
+// another budget see it. Else a tool hidden from one client were open to the next.
+func (n naming) matches(pattern, exposed string) bool {
+	p := Pattern(pattern)
+	return p.Matches(exposed) || p.Matches(n.full) || p.Matches(n.within(math.MaxInt)) ||
+		len(pattern) >= shortest && n.within(len(pattern)) == pattern
 }
 
 // Pattern is an anchored pattern on exposed names in which only * is special: it
@@ -90,14 +120,4 @@ func (p Pattern) Matches(name string) bool {
 		name = name[at+len(part):]
 	}
 	return true
-}
-
-// anyMatches reports whether one of the patterns fits name.
-func anyMatches(patterns []string, name string) bool {
-	for _, p := range patterns {
-		if Pattern(p).Matches(name) {
-			return true
-		}
-	}
-	return false
 }

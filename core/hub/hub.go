@@ -35,9 +35,11 @@ type Deps struct {
 	NameLength func() int
 	// Version is that of this program.
 	Version string
-	Board   *status.Board
-	Events  *status.Events
-	Log     *slog.Logger
+	// Burst is that of everybody who reads or writes lines; nil works too.
+	Burst  *jsonrpc.Burst
+	Board  *status.Board
+	Events *status.Events
+	Log    *slog.Logger
 }
 
 // Hub holds the sessions and the present catalog.

@@ -10,6 +10,7 @@ import (
 	"mcp-funnel/core/catalog"
 	"mcp-funnel/core/jsonrpc"
 	"mcp-funnel/core/status"
+	"mcp-funnel/core/upstream"
 )
 
 // capabilities is what the funnel says it can do: always the same, since what the
@@ -27,7 +28,7 @@ func (s *session) request(ctx context.Context, m jsonrpc.Message) {
 	case mcp.MethodToolsCall:
 		s.call(ctx, m)
 	case mcp.MethodToolsList:
-		if !s.whenReady(ctx, func() { s.list(id) }) {
+		if !s.holdUntilReady(ctx, m, func() { s.list(id) }) {
 			s.list(id)
 		}
 	case mcp.MethodInitialize:
@@ -64,13 +65,10 @@ func (s *session) initialize(m jsonrpc.Message) {
 	version := negotiate(text("protocolVersion"))
 
 	s.mu.Lock()
-	s.client, s.version, s.greeted = client, version, true
+	s.client, s.version = client, version
 	s.budget = catalog.Budget(client.Name, s.peer.Registered, s.hub.deps.NameLength())
 	s.mu.Unlock()
 	known := s.view().List
-	s.mu.Lock()
-	s.known = known
-	s.mu.Unlock()
 
 	s.hub.deps.Board.SetSession(s.status())
 	s.hub.deps.Events.Publish(status.Event{
@@ -79,6 +77,12 @@ func (s *session) initialize(m jsonrpc.Message) {
 	s.send(jsonrpc.NewResult(m.ID.Of(m.Raw), []byte(
 		`{"protocolVersion":`+string(jsonrpc.Quote(version))+`,"capabilities":`+capabilities+
 			`,"serverInfo":{"name":"mcp-funnel","title":"MCP Funnel","version":`+string(jsonrpc.Quote(s.hub.deps.Version))+`}}`)))
+
+	// From now on, and not before the answer, it may be notified.
+	s.mu.Lock()
+	s.known, s.greeted = known, true
+	s.mu.Unlock()
+	s.listsMayDiffer()
 }
 
 // negotiate picks the protocol version for a client (MCP lifecycle, "Version
@@ -90,20 +94,34 @@ func negotiate(wanted string) string {
 	return mcp.LATEST_LEGACY_PROTOCOL_VERSION
 }
 
-// whenReady does work a little later while the servers are in their very first
-// start, and reports whether it will: some clients never ask again.
-func (s *session) whenReady(ctx context.Context, work func()) bool {
+// holdUntilReady keeps a request while the servers are in their very first start, does
+// work then unless it was cancelled, and reports whether it keeps it: some clients
+// never ask again, and one that was attached to another app before knows tools before
+// this one.
+func (s *session) holdUntilReady(ctx context.Context, m jsonrpc.Message, work func()) bool {
 	select {
 	case <-s.hub.deps.Ready:
 		return false
 	default:
 	}
+	held := &upstream.Request{Message: m}
+	if !s.takeOff(m.ID.Of(m.Raw), &flight{request: held, server: nowhere{}}) {
+		return false
+	}
 	s.work.Go(func() {
 		select {
 		case <-s.hub.deps.Ready:
-			work()
+			if s.land(held) {
+				work()
+			}
 		case <-ctx.Done():
 		}
 	})
 	return true
 }
+
+// nowhere is the server of a request that is held.
+type nowhere struct{}
+
+func (nowhere) Forward(*upstream.Request)             {}
+func (nowhere) Cancel(*upstream.Request, []byte) bool { return true }

@@ -65,7 +65,7 @@ func newSession(h *Hub, id string, peer Peer) *session {
 		id:         id,
 		peer:       peer,
 		attachedAt: time.Now(),
-		out:        jsonrpc.NewWriter(maxBacklog),
+		out:        jsonrpc.NewWriter(maxBacklog, h.deps.Burst),
 		budget:     catalog.Budget("", peer.Registered, h.deps.NameLength()),
 		flights:    make(map[string]*flight),
 	}
@@ -98,18 +98,20 @@ func (s *session) run(ctx context.Context, stream Stream, r *bufio.Reader) error
 	})
 
 	reader := jsonrpc.NewReader(r, 0)
-	for {
+	err := s.hub.deps.Burst.Lines(reader, func() error {
 		line, err := reader.Read()
 		var long *jsonrpc.TooLongError
 		switch {
 		case errors.As(err, &long):
 			s.refuse(long.ID(), jsonrpc.CodeInvalidRequest, long.Error())
 		case err != nil:
-			return s.ended(ctx, err)
+			return err
 		default:
 			s.handle(ctx, line)
 		}
-	}
+		return nil
+	})
+	return s.ended(ctx, err)
 }
 
 // ended says why the session is over, given how reading ended.
@@ -178,7 +180,7 @@ func (s *session) call(ctx context.Context, m jsonrpc.Message) {
 	}
 	route, ok := s.view().Resolve(name)
 	if !ok {
-		if s.callWhenReady(ctx, m) {
+		if s.holdUntilReady(ctx, m, func() { s.call(ctx, m) }) {
 			return
 		}
 		s.refuse(id, jsonrpc.CodeInvalidParams, fmt.Sprintf("there is no tool %q; tools/list has those there are", name))
@@ -198,31 +200,6 @@ func (s *session) call(ctx context.Context, m jsonrpc.Message) {
 	server.Forward(r)
 }
 
-// callWhenReady keeps a call of a tool that is not known yet while the servers are
-// in their very first start, and reports whether it does: a client that was attached
-// to another app before knows tools before this one.
-func (s *session) callWhenReady(ctx context.Context, m jsonrpc.Message) bool {
-	held := &upstream.Request{Message: m}
-	if !s.takeOff(m.ID.Of(m.Raw), &flight{request: held, server: nowhere{}}) {
-		return false
-	}
-	keeps := s.whenReady(ctx, func() {
-		if s.land(held) { // it was not cancelled
-			s.call(ctx, m)
-		}
-	})
-	if !keeps {
-		s.land(held)
-	}
-	return keeps
-}
-
-// nowhere is the server of a call that is not on its way yet.
-type nowhere struct{}
-
-func (nowhere) Forward(*upstream.Request)             {}
-func (nowhere) Cancel(*upstream.Request, []byte) bool { return true }
-
 // takeOff notes a flight under the client's id; false when the id is taken.
 func (s *session) takeOff(id []byte, f *flight) bool {
 	s.mu.Lock()
@@ -237,9 +214,13 @@ func (s *session) takeOff(id []byte, f *flight) bool {
 // land removes the flight of r and reports whether it was still there. Who gets
 // true replies.
 func (s *session) land(r *upstream.Request) bool {
-	id := r.Message.ID.Of(r.Message.Raw)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.landLocked(r)
+}
+
+func (s *session) landLocked(r *upstream.Request) bool {
+	id := r.Message.ID.Of(r.Message.Raw)
 	f, ok := s.flights[string(id)]
 	if !ok || f.request != r {
 		return false
@@ -248,9 +229,12 @@ func (s *session) land(r *upstream.Request) bool {
 	return true
 }
 
-// Reply implements [upstream.Caller].
+// Reply implements [upstream.Caller]. Reply and Progress queue under the lock, so that
+// no progress follows its reply.
 func (s *session) Reply(r *upstream.Request, reply []byte) {
-	if s.land(r) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.landLocked(r) {
 		s.send(reply)
 	}
 }
@@ -258,9 +242,8 @@ func (s *session) Reply(r *upstream.Request, reply []byte) {
 // Progress implements [upstream.Caller].
 func (s *session) Progress(r *upstream.Request, notification []byte) {
 	s.mu.Lock()
-	f, flying := s.flights[string(r.Message.ID.Of(r.Message.Raw))]
-	s.mu.Unlock()
-	if flying && f.request == r {
+	defer s.mu.Unlock()
+	if f, flying := s.flights[string(r.Message.ID.Of(r.Message.Raw))]; flying && f.request == r {
 		s.send(notification)
 	}
 }

@@ -30,6 +30,32 @@ func Splice(text []byte, edits ...Edit) []byte {
 	return append(out, text[at:]...)
 }
 
+// Rewrite is [Splice] for a message; its members are where they come to lie, so that
+// the copy need not be parsed.
+func Rewrite(m Message, edits ...Edit) Message {
+	m.Raw = Splice(m.Raw, edits...)
+	for _, span := range []*Span{&m.ID, &m.Method, &m.Params, &m.Result, &m.Error} {
+		*span = span.after(edits)
+	}
+	return m
+}
+
+// after is where the span lies after the edits, each of which is inside it, all of
+// it, or outside.
+func (s Span) after(edits []Edit) Span {
+	moved := s
+	for _, e := range edits {
+		longer := len(e.With) - (e.Span.End - e.Span.Start)
+		if s.Present() && e.Span.End <= s.Start {
+			moved.Start += longer
+		}
+		if s.Present() && e.Span.Start < s.End {
+			moved.End += longer
+		}
+	}
+	return moved
+}
+
 // Codes of JSON-RPC 2.0, section 5.1.
 const (
 	CodeParseError     = -32700

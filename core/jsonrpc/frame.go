@@ -1,12 +1,10 @@
 package jsonrpc
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
 	"sync"
 	"time"
@@ -15,112 +13,6 @@ import (
 // MaxLine is the longest message in bytes that is relayed. A longer one is
 // skipped and fails alone.
 const MaxLine = 64 << 20
-
-// TooLongError says that a line was longer than the limit. It was skipped up to
-// its newline, so that the next Read is in step again.
-type TooLongError struct {
-	Limit int
-	// Head and Tail are the two ends of the line, up to 4 KiB each.
-	Head, Tail []byte
-}
-
-func (e *TooLongError) Error() string {
-	return fmt.Sprintf("a message is longer than %d MiB", e.Limit>>20)
-}
-
-// endsOfLine is how much of each end of a skipped line is kept to look for its id.
-const endsOfLine = 4 << 10
-
-var (
-	idAtHead = regexp.MustCompile(`^\s*\{(?:\s*"jsonrpc"\s*:\s*"2.0"\s*,)?\s*"id"\s*:\s*(-?\d+|"[^"\\]*")\s*,`)
-	idAtTail = regexp.MustCompile(`,\s*"id"\s*:\s*(-?\d+|"[^"\\]*")\s*\}\s*$`)
-)
-
-// ID is the id of the skipped message, as it stood there, where one of the usual
-// encoders put it at the beginning or at the end; else nil.
-func (e *TooLongError) ID() []byte {
-	if found := idAtHead.FindSubmatch(e.Head); found != nil {
-		return found[1]
-	}
-	if found := idAtTail.FindSubmatch(e.Tail); found != nil {
-		return found[1]
-	}
-	return nil
-}
-
-// Reader splits a stream into lines.
-type Reader struct {
-	r   *bufio.Reader
-	max int
-}
-
-// readBuffer is the size of a Reader's own buffer: small, for there is one per
-// session; a longer line grows a buffer of its own.
-const readBuffer = 16 << 10
-
-// NewReader reads lines of at most max bytes from r; 0 means [MaxLine]. A
-// bufio.Reader is used as it is.
-func NewReader(r io.Reader, max int) *Reader {
-	if max == 0 {
-		max = MaxLine
-	}
-	buffered, ok := r.(*bufio.Reader)
-	if !ok {
-		buffered = bufio.NewReaderSize(r, readBuffer)
-	}
-	return &Reader{r: buffered, max: max}
-}
-
-// Read returns the next line that is not blank, without its newline. The bytes
-// belong to the caller. A last line without a newline counts. It fails with a
-// [*TooLongError], after which reading goes on, or with the stream's error.
-func (r *Reader) Read() ([]byte, error) {
-	for {
-		line, err := r.line()
-		if len(bytes.TrimSpace(line)) > 0 {
-			return line, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-}
-
-// line returns one line, possibly blank, without its newline.
-func (r *Reader) line() ([]byte, error) {
-	var line []byte
-	for {
-		part, err := r.r.ReadSlice('\n')
-		part = bytes.TrimSuffix(part, []byte{'\n'})
-		if len(line)+len(part) > r.max {
-			return nil, r.skip(line, part, err)
-		}
-		if len(line)+len(part) > cap(line) {
-			line = slices.Grow(line, max(len(line), len(part))) // to double it
-		}
-		line = append(line, part...)
-		if !errors.Is(err, bufio.ErrBufferFull) {
-			return line, err
-		}
-	}
-}
-
-// skip reads on to the end of a line that is too long. part is its latest piece
-// and err how reading it ended.
-func (r *Reader) skip(line, part []byte, err error) error {
-	head := append(bytes.Clone(line[:min(len(line), endsOfLine)]), part...)
-	tail := append(bytes.Clone(line[max(0, len(line)-endsOfLine):]), part...)
-	for errors.Is(err, bufio.ErrBufferFull) {
-		tail = append(tail[:0], tail[max(0, len(tail)-endsOfLine):]...)
-		part, err = r.r.ReadSlice('\n')
-		tail = append(tail, bytes.TrimSuffix(part, []byte{'\n'})...)
-	}
-	return &TooLongError{
-		Limit: r.max,
-		Head:  head[:min(len(head), endsOfLine)],
-		Tail:  tail[max(0, len(tail)-endsOfLine):],
-	}
-}
 
 // Errors of [Writer.Write].
 var (
@@ -132,8 +24,13 @@ var (
 
 // Writer queues lines for a stream, so that nobody who sends waits for the one
 // who receives. What waits is bounded in bytes.
+//
+// What is queued is offered to the stream by the sender itself, where the system can
+// say at once how much of it fits: that saves nearly always the wake-up of another
+// goroutine. What does not fit is left to Run.
 type Writer struct {
 	limit int
+	burst *Burst
 	// ready has room for one token: there is something to do for Run.
 	ready chan struct{}
 
@@ -141,12 +38,21 @@ type Writer struct {
 	queue  [][]byte
 	size   int // bytes in queue
 	closed bool
+	// held: the end of a burst will send what is queued.
+	held bool
+	// writing: Run or a sender is writing, outside of mu, what came before the queue.
+	// buffer is theirs; small lines are copied together in it.
+	writing bool
+	buffer  []byte
+	// offer is nil while there is no stream to offer lines to.
+	offer *offer
 }
 
-// NewWriter returns a writer that holds at most limit bytes. One line is always
-// taken when nothing waits, whatever its length.
-func NewWriter(limit int) *Writer {
-	return &Writer{limit: limit, ready: make(chan struct{}, 1)}
+// NewWriter returns a writer that holds at most limit bytes besides what is just being
+// written. One line is always taken when nothing waits, whatever its length. burst may
+// be nil.
+func NewWriter(limit int, burst *Burst) *Writer {
+	return &Writer{limit: limit, burst: burst, ready: make(chan struct{}, 1)}
 }
 
 // Write queues one message, which becomes the writer's own; the newline is added.
@@ -162,8 +68,62 @@ func (w *Writer) Write(message []byte) error {
 	}
 	w.queue = append(w.queue, append(message, '\n'))
 	w.size += len(message) + 1
-	w.wake()
+	if w.held = w.held || w.burst.holds(w); !w.held {
+		w.send()
+	}
 	return nil
+}
+
+// release sends what a burst held.
+func (w *Writer) release() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.held = false
+	w.send()
+}
+
+// send brings the queue on its way. w.mu is held, but not while it writes.
+func (w *Writer) send() {
+	if w.offer != nil && !w.writing && len(w.queue) > 0 {
+		batch, o := w.gather(), w.offer
+		w.writing = true
+		w.mu.Unlock()
+		n := o.write(batch)
+		w.mu.Lock()
+		w.writing = false
+		if rest := batch[n:]; len(rest) > 0 { // it goes before what came meanwhile
+			if len(batch) <= gatherSize { // it may be in w.buffer
+				rest = bytes.Clone(rest)
+			}
+			w.queue = slices.Insert(w.queue, 0, rest)
+			w.size += len(rest)
+		}
+	}
+	if len(w.queue) > 0 || w.closed {
+		w.wake()
+	}
+}
+
+// gather takes out of the queue what belongs into one write: a single line as it is,
+// or several small ones in w.buffer. w.mu is held.
+func (w *Writer) gather() []byte {
+	batch, count := w.queue[0], 1
+	if len(w.queue) > 1 && len(batch)+len(w.queue[1]) <= gatherSize {
+		batch, count = w.buffer[:0], 0
+		for count < len(w.queue) && len(batch)+len(w.queue[count]) <= gatherSize {
+			batch = append(batch, w.queue[count]...)
+			count++
+		}
+		w.buffer = batch
+	}
+	clear(w.queue[:count]) // for the garbage collector
+	if count == len(w.queue) {
+		w.queue = w.queue[:0]
+	} else {
+		w.queue = w.queue[count:]
+	}
+	w.size -= len(batch)
+	return batch
 }
 
 // Close lets Run return when what is queued has been written.
@@ -186,50 +146,58 @@ func (w *Writer) wake() {
 // one who does not read for so long is given up.
 func (w *Writer) Run(dst io.Writer, stall time.Duration) error {
 	defer w.Close()
-	deadline, _ := dst.(interface{ SetWriteDeadline(time.Time) error })
-	var batch []byte
+	w.setOffer(newOffer(dst))
+	defer w.setOffer(nil)
+	out := stalling{dst: dst, stall: stall}
 	for range w.ready {
-		lines, closed := w.take()
-		for len(lines) > 0 {
-			batch, lines = gather(batch[:0], lines)
-			if deadline != nil && stall > 0 {
-				// A stream without deadlines says so here; then there is none.
-				_ = deadline.SetWriteDeadline(time.Now().Add(stall))
-			}
-			if _, err := dst.Write(batch); err != nil {
+		batch, over := w.next(false)
+		for len(batch) > 0 {
+			if err := out.write(batch); err != nil {
 				return fmt.Errorf("writing: %w", err)
 			}
+			batch, over = w.next(true)
 		}
-		if cap(batch) > gatherSize {
-			batch = nil
-		}
-		if closed {
+		if over {
 			return nil
 		}
 	}
 	return nil
 }
 
-// take empties the queue. closed is true when nothing will follow.
-func (w *Writer) take() (lines [][]byte, closed bool) {
+func (w *Writer) setOffer(o *offer) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	lines, w.queue, w.size = w.queue, nil, 0
-	return lines, w.closed
+	w.offer = o
 }
 
-// gatherSize is how many bytes of small messages go into one write.
-const gatherSize = 32 << 10
+// next is what Run is to write; again: it has written what it got last. Nothing while a
+// sender is writing, who wakes Run if something is left. over is true when nothing
+// will follow.
+func (w *Writer) next(again bool) (batch []byte, over bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if again {
+		w.writing = false
+	}
+	if w.writing || len(w.queue) == 0 {
+		return nil, w.closed && !w.writing
+	}
+	w.writing = true
+	return w.gather(), false
+}
 
-// gather takes as many lines as belong into one write: a single line as it is,
-// several small ones copied together into buffer.
-func gather(buffer []byte, lines [][]byte) (batch []byte, rest [][]byte) {
-	if len(lines) == 1 || len(lines[0])+len(lines[1]) > gatherSize {
-		return lines[0], lines[1:]
+// stalling is a stream whose writes have a time limit, where it has such limits.
+type stalling struct {
+	dst   io.Writer
+	stall time.Duration
+}
+
+func (s stalling) write(batch []byte) error {
+	if d, ok := s.dst.(interface{ SetWriteDeadline(time.Time) error }); ok && s.stall > 0 {
+		// A stream without deadlines says so here; then there is none.
+		_ = d.SetWriteDeadline(time.Now().Add(s.stall))
+		defer func() { _ = d.SetWriteDeadline(time.Time{}) }() // it is for this write only
 	}
-	for len(lines) > 0 && len(buffer)+len(lines[0]) <= gatherSize {
-		buffer = append(buffer, lines[0]...)
-		lines = lines[1:]
-	}
-	return buffer, lines
+	_, err := s.dst.Write(batch)
+	return err
 }

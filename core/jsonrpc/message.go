@@ -113,26 +113,31 @@ func (m *Message) members(s *scanner) error {
 
 // note remembers where a member lies.
 func (m *Message) note(key, value Span) error {
-	quoted := key.Of(m.Raw)
-	var slot *Span
-	switch {
-	case is(quoted, "id"):
-		slot = &m.ID
-	case is(quoted, "method"):
-		slot = &m.Method
-	case is(quoted, "params"):
-		slot = &m.Params
-	case is(quoted, "result"):
-		slot = &m.Result
-	case is(quoted, "error"):
-		slot = &m.Error
-	default:
+	slot := m.slot(plain(key.Of(m.Raw)))
+	if slot == nil {
 		return nil
 	}
 	if slot.Present() {
-		return &InvalidError{Problem: fmt.Sprintf("it has %s twice", quoted)}
+		return &InvalidError{Problem: fmt.Sprintf("it has %s twice", key.Of(m.Raw))}
 	}
 	*slot = value
+	return nil
+}
+
+// slot is where the span of the member of that name is kept, nil for none.
+func (m *Message) slot(name []byte) *Span {
+	switch string(name) {
+	case "id":
+		return &m.ID
+	case "method":
+		return &m.Method
+	case "params":
+		return &m.Params
+	case "result":
+		return &m.Result
+	case "error":
+		return &m.Error
+	}
 	return nil
 }
 
@@ -157,6 +162,41 @@ func (m *Message) classify() error {
 		return &InvalidError{Problem: "it has neither a method nor a result", ID: id}
 	}
 	return nil
+}
+
+// ReplyID returns the id of a response, and false for any other message, in a line
+// that the other end has parsed already. It looks no further than it must: mostly not
+// into the result.
+func ReplyID(line []byte) ([]byte, bool) {
+	s := scanner{text: bytes.TrimSpace(line)}
+	var id Span
+	replies := false
+	more, err := s.enter(0, '{', '}')
+	for more && err == nil {
+		var key, value Span
+		if key, err = s.key(); err != nil {
+			break
+		}
+		name := string(plain(key.Of(s.text)))
+		replies = replies || name == "result" || name == "error"
+		if name == "method" || replies && id.Present() {
+			break
+		}
+		if value, err = s.element(0); err != nil {
+			break
+		}
+		if name == "id" {
+			id = value
+		}
+		more, err = s.more('}')
+	}
+	return id.Of(s.text), replies && id.Present()
+}
+
+// Clone is a copy with bytes of its own.
+func (m Message) Clone() Message {
+	m.Raw = bytes.Clone(m.Raw)
+	return m
 }
 
 // MethodName is the method without quotes; "" for a response.
@@ -200,8 +240,29 @@ func lookup(text []byte, object Span, name string) (Span, bool) {
 	return found, err == nil && found.Present()
 }
 
-// Elements returns the spans of the elements of the array at base; nil when
-// there is no array.
+// LookupBoth is [Lookup] of two members of the object at base in one pass; one that is
+// not found is absent.
+func LookupBoth(text []byte, base Span, first, second string) (Span, Span) {
+	var found [2]Span
+	var twice [2]bool
+	for key, value := range Members(text, base) {
+		for i, name := range [2]string{first, second} {
+			if is(key.Of(text), name) {
+				twice[i] = twice[i] || found[i].Present()
+				found[i] = value
+			}
+		}
+	}
+	for i := range found {
+		if twice[i] {
+			found[i] = Span{}
+		}
+	}
+	return found[0], found[1]
+}
+
+// Elements returns the spans of the elements of the array at base, in a text that
+// [Parse] accepted; nil when there is no array.
 func Elements(text []byte, base Span) []Span {
 	var spans []Span
 	s := scanner{text: text[:base.End], at: base.Start}
@@ -220,18 +281,19 @@ func Elements(text []byte, base Span) []Span {
 	return spans
 }
 
-// Members returns the members of the object at base, in order: spans of the keys,
-// with quotes, and of the values. There are none when there is no object.
+// Members returns the members of the object at base, in a text that [Parse]
+// accepted, in order: spans of the keys, with quotes, and of the values. There are
+// none when there is no object.
 func Members(text []byte, base Span) iter.Seq2[Span, Span] {
 	return func(yield func(key, value Span) bool) {
 		s := scanner{text: text[:base.End], at: base.Start}
-		more, err := s.enter(0, '{', '}')
+		more, _ := s.enter(0, '{', '}') // the text was parsed before, so nothing fails half-way
 		for more {
-			var key, value Span
-			if key, value, err = s.member(0); err != nil || !yield(key, value) {
+			key, value, err := s.member(0)
+			if err != nil || !yield(key, value) {
 				return
 			}
-			more, err = s.more('}')
+			more, _ = s.more('}')
 		}
 	}
 }

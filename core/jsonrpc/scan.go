@@ -153,19 +153,27 @@ func (s *scanner) enter(depth int, opening, closing byte) (bool, error) {
 
 // member moves over `"key": value`; key still has its quotes.
 func (s *scanner) member(depth int) (key, value Span, err error) {
-	key.Start = s.at
-	if err := s.str(); err != nil {
+	if key, err = s.key(); err != nil {
 		return Span{}, Span{}, err
 	}
-	key.End = s.at
+	value, err = s.element(depth)
+	return key, value, err
+}
+
+// key moves over `"key": `, up to the value.
+func (s *scanner) key() (Span, error) {
+	start := s.at
+	if err := s.str(); err != nil {
+		return Span{}, err
+	}
+	end := s.at
 	s.space()
 	if s.peek() != ':' {
-		return Span{}, Span{}, s.fail("a colon")
+		return Span{}, s.fail("a colon")
 	}
 	s.at++
 	s.space()
-	value, err = s.element(depth)
-	return key, value, err
+	return Span{start, end}, nil
 }
 
 // element moves over a value inside an object or array.
@@ -193,15 +201,20 @@ func (s *scanner) more(closing byte) (bool, error) {
 	return false, s.fail("a comma or a closing bracket")
 }
 
-// is reports whether the quoted key stands for name, also when it is written
-// with escapes.
-func is(quoted []byte, name string) bool {
+// is reports whether the quoted key stands for name.
+func is(quoted []byte, name string) bool { return string(plain(quoted)) == name }
+
+// plain is a key without its quotes, and without escapes, which nobody writes.
+func plain(quoted []byte) []byte {
 	inner := quoted[1 : len(quoted)-1]
 	if bytes.IndexByte(inner, '\\') < 0 {
-		return string(inner) == name
+		return inner
 	}
 	text, ok := Unquote(quoted)
-	return ok && text == name
+	if !ok {
+		return quoted // it stands for no name of ours
+	}
+	return []byte(text)
 }
 
 // Unquote decodes a JSON string. It reports false when value is not one.

@@ -8,7 +8,7 @@ import (
 
 // Event is one thing that happened. Its JSON form is a line of
 // `mcp-funnel events --json`; which of the optional fields are set depends on
-// Name (DESIGN "Server states and events").
+// Name: see the names below.
 type Event struct {
 	Name   string `json:"event"`
 	Server string `json:"server,omitempty"`
@@ -42,23 +42,24 @@ type Event struct {
 	Title   string `json:"title,omitempty"`
 }
 
-// Names of events.
+// Names of events, and what each sets besides Time; those of a server set Server
+// and State as well.
 const (
 	EventConnecting         = "server.connecting"
-	EventConnected          = "server.connected"
-	EventDisconnected       = "server.disconnected"
-	EventReconnecting       = "server.reconnecting"
-	EventSlowProbeStarted   = "server.slow_probe_started"
-	EventSlowProbeAttempt   = "server.slow_probe_attempt"
-	EventSlowProbeRecovered = "server.slow_probe_recovered"
-	EventNeedsAuth          = "server.needs_auth"
-	EventInvalid            = "server.invalid"
+	EventConnected          = "server.connected"            // PID, ProtocolVersion, Tools
+	EventDisconnected       = "server.disconnected"         // Reason, perhaps ExitCode and StderrTail
+	EventReconnecting       = "server.reconnecting"         // Attempt, MaxAttempts, NextRetryMs, Error
+	EventSlowProbeStarted   = "server.slow_probe_started"   // ProbeIntervalMs, Error
+	EventSlowProbeAttempt   = "server.slow_probe_attempt"   // N, Error
+	EventSlowProbeRecovered = "server.slow_probe_recovered" // DownMs
+	EventNeedsAuth          = "server.needs_auth"           // Error
+	EventInvalid            = "server.invalid"              // Error
 	EventDisabled           = "server.disabled"
-	EventSessionAttached    = "session.attached"
-	EventSessionDetached    = "session.detached"
-	EventConfigReloaded     = "config.reloaded"
-	EventConfigError        = "config.error"
-	EventNotificationSent   = "notification.sent"
+	EventSessionAttached    = "session.attached"  // Session, Client, PID
+	EventSessionDetached    = "session.detached"  // Session
+	EventConfigReloaded     = "config.reloaded"   // Added, Removed, Changed
+	EventConfigError        = "config.error"      // Message
+	EventNotificationSent   = "notification.sent" // Title
 )
 
 // Events is a ring of the newest events. Its zero value is not usable; make

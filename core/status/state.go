@@ -1,6 +1,6 @@
 package status
 
-// State is the public state of one server (DESIGN "Server states").
+// State is the public state of one server.
 type State string
 
 // The states of a server, as they appear in `status --json` and in events.

@@ -2,9 +2,11 @@ package upstream
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
+	"unicode/utf8"
 
 	"mcp-funnel/core/config"
 )
@@ -14,7 +16,9 @@ type attemptResult struct {
 	link  *link
 	shake handshake
 	tools [][]byte
-	err   error
+	// fingerprint is that of the entry which was tried.
+	fingerprint string
+	err         error
 	// stderr is the tail of what a failed server wrote.
 	stderr string
 }
@@ -38,17 +42,19 @@ func (u *Upstream) attempt(ctx context.Context, entry config.Server) attemptResu
 		return attemptResult{err: err}
 	}
 	l := newLink(entry.Name, entry.CallTimeout)
-	l.transport = transport
+	l.transport, l.again = transport, u.takeBack
 	transport.Start(l)
-	result := attemptResult{link: l}
+	result := attemptResult{link: l, fingerprint: entry.Fingerprint()}
 	if result.shake, result.err = l.greet(ctx, u.deps.Self); result.err == nil && result.shake.tools {
 		result.tools, result.err = l.listTools(ctx)
 	}
 	if result.err != nil {
+		result.err = tidy(transport, result.err)
 		l.end(result.err)
 		transport.Close()
 		return attemptResult{err: result.err, stderr: transport.StderrTail()}
 	}
+	result.tools = u.sound(result.tools)
 	return result
 }
 
@@ -86,12 +92,27 @@ func (u *Upstream) connected(ctx context.Context, result attemptResult) {
 		restarts: u.machine.connections,
 	}
 	u.mu.Lock()
-	u.tools = result.tools
+	u.tools, u.toolsOf = result.tools, result.fingerprint
 	u.mu.Unlock()
 	u.carryOut(ctx, inConnected)
 	u.settle()
 	u.unpark(result.link)
 	u.deps.Changed()
+}
+
+// sound leaves out tools that are not proper JSON: in the one list for all servers
+// they would make clients refuse the tools of the others as well.
+func (u *Upstream) sound(tools [][]byte) [][]byte {
+	kept := make([][]byte, 0, len(tools))
+	for _, tool := range tools {
+		if json.Valid(tool) && utf8.Valid(tool) {
+			kept = append(kept, tool)
+		}
+	}
+	if broken := len(tools) - len(kept); broken > 0 {
+		u.deps.Log.Warn("a server lists tools that are not valid JSON; they are left out", "server", u.name, "tools", broken)
+	}
+	return kept
 }
 
 type relistResult struct {
@@ -111,7 +132,7 @@ func (u *Upstream) relist(ctx context.Context) {
 		ctx, cancel := context.WithTimeoutCause(ctx, relistTimeout, errors.New("no answer within a minute"))
 		defer cancel()
 		tools, err := l.listTools(ctx)
-		u.relists <- relistResult{link: l, tools: tools, err: err}
+		u.relists <- relistResult{link: l, tools: u.sound(tools), err: tidy(l.transport, err)}
 	})
 }
 

@@ -67,6 +67,16 @@ func playServer(mode string) {
 			panic(err)
 		}
 		note(argument, strconv.Itoa(c.Process.Pid))
+	case "leak-stdout":
+		fmt.Println(strings.Repeat("x", 190) + " " + os.Getenv("API_TOKEN"))
+	case "leak-stderr":
+		fmt.Fprintln(os.Stderr, "key is "+os.Getenv("API_TOKEN"))
+	case "setsid":
+		c := exec.Command("setsid", "sleep", "600")
+		if err := c.Start(); err != nil {
+			panic(err)
+		}
+		note(argument, strconv.Itoa(c.Process.Pid))
 	case "noise":
 		fmt.Print("npm warn exec\n\n🚀 started\n{bad json\n[1,2]\n\x1b[31mred\x1b[0m\n")
 	case "stderr-flood":
@@ -125,6 +135,11 @@ func answerChild(mode, argument string, id json.RawMessage, method, tool string,
 	result := func(text string) { fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":%s}`+"\n", id, text) }
 	switch method {
 	case "initialize":
+		if mode == "leak-error" {
+			fmt.Printf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32602,"message":"Incorrect API key provided: %s %s"}}`+"\n",
+				id, os.Getenv("API_TOKEN"), strings.Repeat(`\n\u001b[31mx`, 1000))
+			return
+		}
 		if mode == "refuse" {
 			fmt.Printf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32602,"message":"no"}}`+"\n", id)
 			return
@@ -143,6 +158,10 @@ func answerChild(mode, argument string, id json.RawMessage, method, tool string,
 			_ = os.Stdout.Close()
 		case mode == "string-id":
 			fmt.Printf(`{"jsonrpc":"2.0","id":"%s","result":{"content":[]}}`+"\n", id)
+		case tool == "shut":
+			result(`{"content":[]}`)
+			_ = os.Stdin.Close()
+			select {}
 		case tool == "hang":
 		case tool == "progress":
 			fmt.Printf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":9007199254740993}}`+"\n", token)

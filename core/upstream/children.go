@@ -151,6 +151,7 @@ func (c *Custody) start(cmd *exec.Cmd, server string) (*process, error) {
 	tag := rand.Text()
 	cmd.Env = append(slices.Clip(cmd.Env), tagVariable+"="+tag)
 	if err := c.put(child{Server: server, Tag: tag}); err != nil {
+		c.remove(tag)
 		return nil, err
 	}
 	p, err := launch(cmd)
@@ -158,6 +159,7 @@ func (c *Custody) start(cmd *exec.Cmd, server string) (*process, error) {
 		c.remove(tag)
 		return nil, err
 	}
+	p.tag = tag
 	p.reaped = func() { c.remove(tag) }
 	// Without a start time the tag alone must do, which it does.
 	start, _ := identity.StartTime(p.pid)

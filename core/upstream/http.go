@@ -57,7 +57,9 @@ type streamable struct {
 	header http.Header
 	// peer is host:port, for people.
 	peer string
-	sink Sink
+	// limit is the longest message in bytes that is taken.
+	limit int
+	sink  Sink
 	// life ends all requests; it is a field because it outlives every call.
 	life   context.Context //nolint:containedctx // see above
 	cancel context.CancelCauseFunc
@@ -94,6 +96,7 @@ func openHTTP(ctx context.Context, e Endpoint) (Transport, error) {
 		endpoint: e,
 		header:   make(http.Header),
 		peer:     hostPort(u),
+		limit:    jsonrpc.MaxLine,
 		ready:    make(chan struct{}),
 		done:     make(chan struct{}),
 		inFlight: make(map[int64]context.CancelCauseFunc),
@@ -199,7 +202,7 @@ func (t *streamable) deliver(ctx context.Context, m jsonrpc.Message) error {
 	if p.ok() {
 		return nil
 	}
-	body, _ := p.read() // where it breaks off the status says enough
+	body, _ := p.read(t.limit) // where it breaks off the status says enough
 	return t.refusal(p, body, false)
 }
 
@@ -240,6 +243,9 @@ func (t *streamable) greeted() bool {
 	defer t.mu.Unlock()
 	return t.version != ""
 }
+
+// Mask implements [Transport].
+func (t *streamable) Mask(text string) string { return t.endpoint.Mask(text) }
 
 // PID implements [Transport]; the process is somebody else's.
 func (t *streamable) PID() int { return 0 }

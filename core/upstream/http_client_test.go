@@ -1,8 +1,10 @@
 package upstream
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -109,19 +111,19 @@ func TestC56_LocalhostIsReachedInBothFamilies(t *testing.T) {
 		t.Run(address, func(t *testing.T) {
 			port := onLoopback(t, address)
 			began := time.Now()
-			transport, sink := greeted(t, endpointOf(t, "http://localhost:"+port))
+			transport, sink := greetPeer(t, endpointOf(t, "http://localhost:"+port))
 			if took := time.Since(began); took > time.Second {
 				t.Errorf("connecting took %s", took)
 			}
-			lives(t, transport, sink)
+			assertLives(t, transport, sink)
 		})
 	}
 }
 
 func TestC56_RefusedLiteralNamesAddressAndPort(t *testing.T) {
 	port := onLoopback(t, "::1")
-	transport, sink := open(t, endpointOf(t, "http://127.0.0.1:"+port))
-	send(t, transport, `{"jsonrpc":"2.0","id":1,"method":"initialize"}`)
+	transport, sink := openPeer(t, endpointOf(t, "http://127.0.0.1:"+port))
+	sendLine(t, transport, `{"jsonrpc":"2.0","id":1,"method":"initialize"}`)
 	err := sink.failed(t)
 	if !dialFailed(err) || !strings.Contains(err.Error(), "127.0.0.1:"+port) || !strings.Contains(err.Error(), "refused") {
 		t.Errorf("the error is %q", err)
@@ -140,8 +142,8 @@ func TestHTTPCredentialsNeverFollowToAnotherOrigin(t *testing.T) {
 			})
 			e := endpointOf(t, peer.URL)
 			e.Headers = map[string]string{"X-Api-Key": "canary"}
-			transport, sink := open(t, e)
-			send(t, transport, `{"jsonrpc":"2.0","id":1,"method":"initialize"}`)
+			transport, sink := openPeer(t, e)
+			sendLine(t, transport, `{"jsonrpc":"2.0","id":1,"method":"initialize"}`)
 			err := sink.failed(t)
 			var redirect *redirectError
 			if !errors.As(err, &redirect) || redirect.status != status || !strings.Contains(err.Error(), other.URL+",") {
@@ -170,8 +172,8 @@ func TestHTTPRedirectOnTheSameServerIsFollowed(t *testing.T) {
 	})
 	e := endpointOf(t, peer.URL+"/here")
 	e.Headers = map[string]string{"Authorization": "Bearer k"}
-	transport, sink := greeted(t, e)
-	lives(t, transport, sink)
+	transport, sink := greetPeer(t, e)
+	assertLives(t, transport, sink)
 	for _, seen := range peer.requests(http.MethodPost) {
 		if got := seen.header.Get("Authorization"); got != "Bearer k" || seen.body == "" {
 			t.Errorf("%s came with Authorization %q and body %q", seen.path, got, seen.body)
@@ -179,7 +181,7 @@ func TestHTTPRedirectOnTheSameServerIsFollowed(t *testing.T) {
 	}
 	loops = true
 	before := len(peer.requests(http.MethodPost))
-	call(t, transport, 2)
+	sendCall(t, transport, 2)
 	if err := sink.failed(t); !strings.Contains(err.Error(), "more than 5 times") {
 		t.Errorf("a loop of redirects failed with %v", err)
 	}
@@ -187,7 +189,7 @@ func TestHTTPRedirectOnTheSameServerIsFollowed(t *testing.T) {
 		t.Errorf("a loop of redirects took %d requests", got)
 	}
 	loops = false
-	lives(t, transport, sink)
+	assertLives(t, transport, sink)
 }
 
 func TestSameOriginTakesImpliedPorts(t *testing.T) {
@@ -211,5 +213,42 @@ func TestSameOriginTakesImpliedPorts(t *testing.T) {
 		if (err == nil) != test.same {
 			t.Errorf("a redirect from %s to %s: %v", test.a, test.b, err)
 		}
+	}
+}
+
+func TestHTTPOverTLS(t *testing.T) {
+	for name, http2 := range map[string]bool{"HTTP/1.1": false, "HTTP/2": true} {
+		t.Run(name, func(t *testing.T) {
+			peer := newHTTPPeer(t, func(p *httpPeer) {
+				p.listen = func(w http.ResponseWriter, r *http.Request) {
+					if (r.ProtoMajor == 2) != http2 {
+						t.Errorf("the stream is opened with %s", r.Proto)
+					}
+					startEvents(w)(oddNotice)
+					<-r.Context().Done()
+				}
+			})
+			secure := httptest.NewUnstartedServer(peer)
+			secure.EnableHTTP2 = http2
+			secure.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+			secure.StartTLS()
+			t.Cleanup(secure.Close)
+
+			e := endpointOf(t, secure.URL)
+			transport, sink := openPeer(t, e)
+			sendLine(t, transport, `{"jsonrpc":"2.0","id":1,"method":"initialize"}`)
+			if err := sink.failed(t); !strings.Contains(err.Error(), "certificate") {
+				t.Errorf("a certificate nobody vouches for failed with %v", err)
+			}
+			e = endpointOf(t, secure.URL)
+			e.Client.Transport.(*http.Transport).TLSClientConfig = &tls.Config{
+				RootCAs: secure.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs,
+			}
+			transport, sink = greetPeer(t, e)
+			if got := sink.next(t); got != oddNotice {
+				t.Errorf("on the listening stream came %s", got)
+			}
+			assertLives(t, transport, sink)
+		})
 	}
 }

@@ -70,6 +70,12 @@ func endsConnection(err error) bool {
 	return errors.As(err, &lost) || errors.As(err, &failed) && failed.broken
 }
 
+// unsent reports whether err means that the server did not look at the request.
+func unsent(err error) bool {
+	_, forgot := errors.AsType[*SessionLostError](err)
+	return forgot || dialFailed(err)
+}
+
 // dialFailed reports whether err is that no connection came about.
 func dialFailed(err error) bool {
 	var op *net.OpError
@@ -84,8 +90,7 @@ func (t *streamable) failure(cause error, format string, args ...any) error {
 // broken is the error of a request that got no HTTP answer.
 func (t *streamable) broken(err error) error {
 	// A url.Error shows the whole URL.
-	var outer *url.Error
-	if errors.As(err, &outer) {
+	if outer, ok := errors.AsType[*url.Error](err); ok {
 		err = outer.Err
 	}
 	text := fmt.Sprintf("talking to %s: %v", t.peer, err)
@@ -103,8 +108,7 @@ func (t *streamable) cutShort(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	var long *jsonrpc.TooLongError
-	if errors.As(err, &long) {
+	if _, ok := errors.AsType[*jsonrpc.TooLongError](err); ok {
 		return t.failure(err, "sends too much: %v", err)
 	}
 	return t.failure(err, "broke off its answer: %v", err)
@@ -156,7 +160,7 @@ var sessionUnknown = regexp.MustCompile(`(?i)\b(?:no valid|invalid|unknown|expir
 
 // refusal makes an error of an answer whose status is no success. own: its body
 // is the JSON-RPC error for the request.
-func (t *streamable) refusal(p reply, body []byte, own bool) error {
+func (t *streamable) refusal(p httpReply, body []byte, own bool) error {
 	switch {
 	case authStatus(p.StatusCode):
 		return &AuthError{Status: p.StatusCode, Hint: t.authHint(p.Header.Get("WWW-Authenticate"), body)}
@@ -180,7 +184,7 @@ func (t *streamable) refusal(p reply, body []byte, own bool) error {
 // By the specification it says so with 404; many say 400, as for a request
 // without any. An error of their own for the request is something else, but for
 // one code.
-func sessionLost(p reply, body []byte, own bool) bool {
+func sessionLost(p httpReply, body []byte, own bool) bool {
 	missing := p.StatusCode == http.StatusNotFound
 	if p.session == "" || !missing && p.StatusCode != http.StatusBadRequest {
 		return false

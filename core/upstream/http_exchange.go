@@ -21,41 +21,41 @@ const (
 	mediaJSON   = "application/json"
 )
 
-// reply is the answer to an HTTP request.
-type reply struct {
+// httpReply is the answer to an HTTP request.
+type httpReply struct {
 	*http.Response
 	// session is the id that the request carried.
 	session string
 }
 
-func (p reply) ok() bool { return p.StatusCode/100 == 2 }
+func (p httpReply) ok() bool { return p.StatusCode/100 == 2 }
 
-func (p reply) media() string {
+func (p httpReply) media() string {
 	media, _, _ := mime.ParseMediaType(p.Header.Get("Content-Type"))
 	return media
 }
 
-// read takes the whole body; it fails when that is longer than a message may be.
-func (p reply) read() ([]byte, error) {
+// read takes the whole body; it fails when that is longer than limit.
+func (p httpReply) read(limit int) ([]byte, error) {
 	var body bytes.Buffer
-	if size := p.ContentLength; size > 0 && size <= jsonrpc.MaxLine {
+	if size := p.ContentLength; size > 0 && size <= int64(limit) {
 		body.Grow(int(size) + bytes.MinRead)
 	}
-	_, err := body.ReadFrom(io.LimitReader(p.Body, jsonrpc.MaxLine+1))
-	if err == nil && body.Len() > jsonrpc.MaxLine {
-		err = &jsonrpc.TooLongError{Limit: jsonrpc.MaxLine}
+	_, err := body.ReadFrom(io.LimitReader(p.Body, int64(limit)+1))
+	if err == nil && body.Len() > limit {
+		err = &jsonrpc.TooLongError{Limit: limit}
 	}
 	return body.Bytes(), err
 }
 
 // close gives the connection up unless the body was read to its end.
-func (p reply) close() { _ = p.Body.Close() } // only read from
+func (p httpReply) close() { _ = p.Body.Close() } // only read from
 
 // do makes one HTTP request. What it fails with is fit for people.
-func (t *streamable) do(ctx context.Context, method string, body []byte) (reply, error) {
+func (t *streamable) do(ctx context.Context, method string, body []byte) (httpReply, error) {
 	req, err := http.NewRequestWithContext(ctx, method, t.target, bytes.NewReader(body))
 	if err != nil {
-		return reply{}, t.broken(err)
+		return httpReply{}, t.broken(err)
 	}
 	req.Header = t.header.Clone()
 	if host := req.Header.Get("Host"); host != "" {
@@ -79,21 +79,21 @@ func (t *streamable) do(ctx context.Context, method string, body []byte) (reply,
 	if version != "" {
 		req.Header.Set(mcp.HeaderProtocolVersion, version)
 	}
-	resp, err := t.endpoint.Client.Do(req)
+	resp, err := t.endpoint.Client.Do(req) //nolint:bodyclose // who gets the reply closes it
 	var redirect *redirectError
 	switch {
 	case err == nil:
-		return reply{Response: resp, session: session}, nil
+		return httpReply{Response: resp, session: session}, nil
 	case ctx.Err() != nil:
-		return reply{}, context.Cause(ctx)
+		return httpReply{}, context.Cause(ctx)
 	case errors.As(err, &redirect):
-		return reply{}, t.failure(redirect, "%s", redirect)
+		return httpReply{}, t.failure(redirect, "%s", redirect)
 	}
-	return reply{}, t.broken(err)
+	return httpReply{}, t.broken(err)
 }
 
 // post sends a message, whose bytes Send counted.
-func (t *streamable) post(ctx context.Context, message []byte) (reply, error) {
+func (t *streamable) post(ctx context.Context, message []byte) (httpReply, error) {
 	defer func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
@@ -171,8 +171,8 @@ func (t *streamable) perform(ctx context.Context, x *exchange) error {
 }
 
 // readBody delivers the answer that is the whole body.
-func (t *streamable) readBody(ctx context.Context, x *exchange, p reply) error {
-	body, err := p.read()
+func (t *streamable) readBody(ctx context.Context, x *exchange, p httpReply) error {
+	body, err := p.read(t.limit)
 	if err != nil {
 		return t.cutShort(ctx, err)
 	}
@@ -192,8 +192,8 @@ func (t *streamable) readBody(ctx context.Context, x *exchange, p reply) error {
 }
 
 // readStream delivers everything that comes on the stream until it ends.
-func (t *streamable) readStream(ctx context.Context, x *exchange, p reply) error {
-	events := newEventReader(p.Body, jsonrpc.MaxLine)
+func (t *streamable) readStream(ctx context.Context, x *exchange, p httpReply) error {
+	events := newEventReader(p.Body, t.limit)
 	leave := time.AfterFunc(trailGrace, func() { x.abort(errAnswered) })
 	leave.Stop() // until there is an answer
 	defer leave.Stop()
@@ -214,7 +214,7 @@ func (t *streamable) readStream(ctx context.Context, x *exchange, p reply) error
 		}
 		if m.Kind == jsonrpc.Response {
 			if answered || !isAnswerTo(m, x.id) {
-				t.strange("a server sent a reply on the stream of another request; it is dropped", nil)
+				t.strange(fmt.Errorf("a response on the stream of request %d is dropped", x.id))
 				continue
 			}
 			answered = true
@@ -228,13 +228,14 @@ func (t *streamable) readStream(ctx context.Context, x *exchange, p reply) error
 func (t *streamable) parseEvent(data []byte) (jsonrpc.Message, bool) {
 	m, err := jsonrpc.Parse(onOneLine(data))
 	if err != nil {
-		t.strange("a server sent an event that is no message; it is skipped", err)
+		t.strange(fmt.Errorf("an event is skipped: %w", err))
 	}
 	return m, err == nil
 }
 
-func (t *streamable) strange(what string, err error) {
-	t.endpoint.Logger.Debug(what, "server", t.endpoint.Server, "err", err)
+// strange notes what a server does that it should not, and no call suffers from.
+func (t *streamable) strange(err error) {
+	t.endpoint.Logger.Debug("a server does not do what was expected", "server", t.endpoint.Server, "err", err)
 }
 
 // isAnswerTo reports whether m is the response to the request with that id.
@@ -265,8 +266,8 @@ func onOneLine(message []byte) []byte {
 
 // refused takes an answer that is not of the 2xx: the server's own JSON-RPC error
 // for x, which is delivered, or a failure.
-func (t *streamable) refused(x *exchange, p reply) error {
-	body, _ := p.read() // where it breaks off the status says enough
+func (t *streamable) refused(x *exchange, p httpReply) error {
+	body, _ := p.read(t.limit) // where it breaks off the status says enough
 	m, err := jsonrpc.Parse(onOneLine(body))
 	own := err == nil && isAnswerTo(m, x.id) && m.Error.Present()
 	switch {

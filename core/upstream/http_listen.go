@@ -3,6 +3,7 @@ package upstream
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -67,14 +68,14 @@ func (t *streamable) listenOnce(ctx context.Context, again bool) (how outcome, u
 	}
 	defer p.close()
 	if p.StatusCode == http.StatusOK && p.media() == mediaEvents {
-		events := newEventReader(p.Body, jsonrpc.MaxLine)
+		events := newEventReader(p.Body, t.limit)
 		t.readUnasked(ctx, events)
 		return listenAgain, true, events.retry
 	}
 	if !again {
 		return listenNever, false, 0
 	}
-	body, _ := p.read() // the status says enough
+	body, _ := p.read(t.limit) // the status says enough
 	var lost *SessionLostError
 	switch err := t.refusal(p, body, false); {
 	case errors.As(err, &lost):
@@ -83,7 +84,7 @@ func (t *streamable) listenOnce(ctx context.Context, again bool) (how outcome, u
 	case p.StatusCode == http.StatusTooManyRequests || p.StatusCode >= http.StatusInternalServerError:
 		return listenAgain, false, 0
 	default:
-		t.strange("a server took its listening stream away", err)
+		t.strange(fmt.Errorf("its listening stream does not come back: %w", err))
 		return listenNever, false, 0
 	}
 }
@@ -108,12 +109,12 @@ func (t *streamable) readUnasked(ctx context.Context, events *eventReader) {
 		var long *jsonrpc.TooLongError
 		switch {
 		case errors.As(err, &long):
-			t.strange("a server sent a message that is too long; it is skipped", err)
+			t.strange(fmt.Errorf("an event is skipped: %w", err))
 			continue
 		case ctx.Err() != nil:
 			return
 		case err != nil:
-			t.strange("the listening stream of a server ended", t.cutShort(ctx, err))
+			t.strange(fmt.Errorf("its listening stream ended: %w", t.cutShort(ctx, err)))
 			return
 		}
 		if m, ok := t.parseEvent(data); ok {

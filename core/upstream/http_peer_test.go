@@ -145,8 +145,8 @@ func startEvents(w http.ResponseWriter) (send func(data string)) {
 	}
 }
 
-// result is a reply to m.
-func result(m jsonrpc.Message, body string) string {
+// resultFor is a response to m.
+func resultFor(m jsonrpc.Message, body string) string {
 	return string(jsonrpc.NewResult(m.ID.Of(m.Raw), []byte(body)))
 }
 
@@ -206,8 +206,8 @@ func endpointOf(t *testing.T, url string) Endpoint {
 	}
 }
 
-// open makes a transport that delivers to a testSink.
-func open(t *testing.T, e Endpoint) (Transport, *testSink) {
+// openPeer makes a transport that delivers to a testSink.
+func openPeer(t *testing.T, e Endpoint) (Transport, *testSink) {
 	t.Helper()
 	transport, err := openHTTP(t.Context(), e)
 	if err != nil {
@@ -219,19 +219,19 @@ func open(t *testing.T, e Endpoint) (Transport, *testSink) {
 	return transport, sink
 }
 
-// greeted makes a transport and performs the handshake on it.
-func greeted(t *testing.T, e Endpoint) (Transport, *testSink) {
+// greetPeer makes a transport and performs the handshake on it.
+func greetPeer(t *testing.T, e Endpoint) (Transport, *testSink) {
 	t.Helper()
-	transport, sink := open(t, e)
-	send(t, transport, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}`)
+	transport, sink := openPeer(t, e)
+	sendLine(t, transport, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}`)
 	sink.next(t)
 	transport.Negotiated("2025-11-25")
-	send(t, transport, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	sendLine(t, transport, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	return transport, sink
 }
 
-// linked makes a transport with a link that has greeted the server.
-func linked(t *testing.T, e Endpoint) (*link, handshake) {
+// linkedTo makes a transport with a link that has greeted the server.
+func linkedTo(t *testing.T, e Endpoint) (*link, handshake) {
 	t.Helper()
 	transport, err := openHTTP(t.Context(), e)
 	if err != nil {
@@ -250,7 +250,7 @@ func linked(t *testing.T, e Endpoint) (*link, handshake) {
 	return l, shake
 }
 
-func send(t *testing.T, transport Transport, line string) {
+func sendLine(t *testing.T, transport Transport, line string) {
 	t.Helper()
 	m, err := jsonrpc.Parse([]byte(line))
 	if err == nil {
@@ -261,14 +261,14 @@ func send(t *testing.T, transport Transport, line string) {
 	}
 }
 
-// call sends a tools/call with that id.
-func call(t *testing.T, transport Transport, id int) {
+// sendCall sends a tools/call with that id.
+func sendCall(t *testing.T, transport Transport, id int) {
 	t.Helper()
-	send(t, transport, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"x"}}`, id))
+	sendLine(t, transport, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"x"}}`, id))
 }
 
-// ended waits until the connection is over.
-func ended(t *testing.T, transport Transport) error {
+// awaitEnd waits until the connection is over.
+func awaitEnd(t *testing.T, transport Transport) error {
 	t.Helper()
 	select {
 	case <-transport.Done():
@@ -279,10 +279,10 @@ func ended(t *testing.T, transport Transport) error {
 	}
 }
 
-// lives fails the test when the connection is over, or a call is not answered.
-func lives(t *testing.T, transport Transport, sink *testSink) {
+// assertLives fails the test when the connection is over, or a call is not answered.
+func assertLives(t *testing.T, transport Transport, sink *testSink) {
 	t.Helper()
-	send(t, transport, `{"jsonrpc":"2.0","id":99,"method":"ping"}`)
+	sendLine(t, transport, `{"jsonrpc":"2.0","id":99,"method":"ping"}`)
 	if got := sink.next(t); !strings.Contains(got, `"id":99`) {
 		t.Fatalf("a ping was answered by %s", got)
 	}

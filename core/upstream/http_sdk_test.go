@@ -43,8 +43,8 @@ func (s *swappable) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	(*s.handler.Load()).ServeHTTP(w, r)
 }
 
-// serve starts an HTTP server for what build makes, anew at each restart.
-func serve(t *testing.T, p *sdkPeer, build func() http.Handler) {
+// serveSDK starts an HTTP server for what build makes, anew at each restart.
+func serveSDK(t *testing.T, p *sdkPeer, build func() http.Handler) {
 	t.Helper()
 	var s swappable
 	p.restart = func() {
@@ -59,7 +59,7 @@ func serve(t *testing.T, p *sdkPeer, build func() http.Handler) {
 
 func mcpGoPeer(t *testing.T, options ...server.StreamableHTTPOption) *sdkPeer {
 	p := newSDKPeer()
-	serve(t, p, func() http.Handler {
+	serveSDK(t, p, func() http.Handler {
 		s := server.NewMCPServer("peer", "1", server.WithToolCapabilities(true))
 		s.AddTool(mcp.NewTool("work"), func(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			if r.Params.Meta != nil {
@@ -85,7 +85,7 @@ func mcpGoPeer(t *testing.T, options ...server.StreamableHTTPOption) *sdkPeer {
 
 func goSDKPeer(t *testing.T, options gosdk.StreamableHTTPOptions) *sdkPeer {
 	p := newSDKPeer()
-	serve(t, p, func() http.Handler {
+	serveSDK(t, p, func() http.Handler {
 		s := gosdk.NewServer(&gosdk.Implementation{Name: "peer", Version: "1"}, nil)
 		schema := json.RawMessage(`{"type":"object"}`)
 		s.AddTool(&gosdk.Tool{Name: "work", InputSchema: schema}, func(ctx context.Context, r *gosdk.CallToolRequest) (*gosdk.CallToolResult, error) {
@@ -148,7 +148,7 @@ func toolsOf(t *testing.T, l *link) string {
 
 func TestHTTPServersOfOtherLibraries(t *testing.T) {
 	eachSDK(t, func(t *testing.T, p *sdkPeer) {
-		l, shake := linked(t, endpointOf(t, p.url))
+		l, shake := linkedTo(t, endpointOf(t, p.url))
 		if shake.version != "2025-11-25" || !shake.tools {
 			t.Errorf("the handshake brought %+v", shake)
 		}
@@ -171,7 +171,7 @@ func TestHTTPProgressIsRelayed(t *testing.T) {
 		if strings.Contains(t.Name(), "bodies") {
 			t.Skip("without streams there is no progress")
 		}
-		l, _ := linked(t, endpointOf(t, p.url))
+		l, _ := linkedTo(t, endpointOf(t, p.url))
 		caller := newInbox()
 		err := l.forward(request(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"work","arguments":{},"_meta":{"progressToken":"tok"}}}`, caller))
 		if err != nil {
@@ -194,7 +194,7 @@ func TestHTTPProgressIsRelayed(t *testing.T) {
 
 func TestHTTPListChangedComesOnTheListeningStream(t *testing.T) {
 	eachSDK(t, func(t *testing.T, p *sdkPeer) {
-		l, _ := linked(t, endpointOf(t, p.url))
+		l, _ := linkedTo(t, endpointOf(t, p.url))
 		// The stream may not be open yet, and nobody tells when it is.
 		for deadline := time.Now().Add(peerWait); ; p.addTool() {
 			select {
@@ -214,7 +214,7 @@ func TestHTTPListChangedComesOnTheListeningStream(t *testing.T) {
 
 func TestHTTPCancelReachesTheTool(t *testing.T) {
 	eachSDK(t, func(t *testing.T, p *sdkPeer) {
-		l, _ := linked(t, endpointOf(t, p.url))
+		l, _ := linkedTo(t, endpointOf(t, p.url))
 		caller := newInbox()
 		r := request(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"wait","arguments":{}}}`, caller)
 		if err := l.forward(r); err != nil {
@@ -239,7 +239,7 @@ func TestHTTPCancelReachesTheTool(t *testing.T) {
 func TestC48_RestartedServersOfOtherLibraries(t *testing.T) {
 	eachSDK(t, func(t *testing.T, p *sdkPeer) {
 		e := endpointOf(t, p.url)
-		l, _ := linked(t, e)
+		l, _ := linkedTo(t, e)
 		toolsOf(t, l) // then the handshake is over on the server's side too
 		p.restart()
 		caller := newInbox()
@@ -250,11 +250,11 @@ func TestC48_RestartedServersOfOtherLibraries(t *testing.T) {
 			t.Errorf("the reply is %s", got)
 		}
 		var lost *SessionLostError
-		if err := ended(t, l.transport); !errors.As(err, &lost) {
+		if err := awaitEnd(t, l.transport); !errors.As(err, &lost) {
 			t.Errorf("the connection ended with %v", err)
 		}
 		l.transport.Close()
-		again, _ := linked(t, e)
+		again, _ := linkedTo(t, e)
 		if got := toolsOf(t, again); got == "" {
 			t.Error("after the restart there are no tools")
 		}
@@ -268,7 +268,7 @@ func TestC50_ServersOfOtherLibrariesWithoutStreams(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			noLeak(t)
-			l, _ := linked(t, endpointOf(t, start(t).url))
+			l, _ := linkedTo(t, endpointOf(t, start(t).url))
 			time.Sleep(20 * time.Millisecond) // time to be refused
 			if got := toolsOf(t, l); got == "" {
 				t.Error("there are no tools")

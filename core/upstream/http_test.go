@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -28,8 +27,8 @@ func TestHTTPHeaders(t *testing.T) {
 	})
 	e := endpointOf(t, strings.Replace(peer.URL, "http://", "http://me:pw@", 1)+"/mcp?token=q")
 	e.Headers = map[string]string{"X-Key": " k\n", "accept": "nothing"}
-	transport, sink := greeted(t, e)
-	call(t, transport, 2)
+	transport, sink := greetPeer(t, e)
+	sendCall(t, transport, 2)
 	sink.next(t)
 	<-streaming
 	transport.Close()
@@ -63,141 +62,6 @@ func TestHTTPHeaders(t *testing.T) {
 	}
 }
 
-// Numbers beyond 2^53, exponents, escapes and odd spacing do not survive decoding.
-const (
-	oddResult = `{ "jsonrpc" :"2.0","result":{"n":12345678901234567890, "f":1.0e+2,"s":"\u00e9<&>","z":null } ,"id":2,"extra":[ ]}`
-	oddError  = `{"error":{"code":-32050,"data":{"big":98765432109876543210,  "k":"\u2028"},"message":"m"},"id":2,"jsonrpc":"2.0"}`
-	oddNotice = `{"method":"notifications/message","params":{"level":"info","data":{"n":12345678901234567890 ,"x":1E400}},"jsonrpc":"2.0"}`
-)
-
-func TestInvariant5_HTTPPayloadBytesAreUnchanged(t *testing.T) {
-	for name, answer := range map[string]func(http.ResponseWriter, string){
-		"body":   func(w http.ResponseWriter, reply string) { writeJSON(w, http.StatusOK, reply) },
-		"stream": func(w http.ResponseWriter, reply string) { startEvents(w)(reply) },
-		"status": func(w http.ResponseWriter, reply string) { writeJSON(w, http.StatusBadRequest, reply) },
-	} {
-		for _, reply := range []string{oddResult, oddError} {
-			if name == "status" && reply == oddResult {
-				continue
-			}
-			t.Run(name, func(t *testing.T) {
-				peer := newHTTPPeer(t, func(p *httpPeer) {
-					p.answer = func(w http.ResponseWriter, _ *http.Request, _ jsonrpc.Message) { answer(w, reply) }
-				})
-				transport, sink := greeted(t, endpointOf(t, peer.URL))
-				call(t, transport, 2)
-				if diff := cmp.Diff(reply, sink.next(t)); diff != "" {
-					t.Errorf("(-sent +received):\n%s", diff)
-				}
-			})
-		}
-	}
-}
-
-func TestInvariant5_HTTPNotificationBytesAreUnchanged(t *testing.T) {
-	peer := newHTTPPeer(t, func(p *httpPeer) {
-		p.answer = func(w http.ResponseWriter, _ *http.Request, m jsonrpc.Message) {
-			event := startEvents(w)
-			event(oddNotice)
-			event(result(m, "{}"))
-		}
-		p.listen = func(w http.ResponseWriter, r *http.Request) {
-			startEvents(w)(oddNotice)
-			<-r.Context().Done()
-		}
-	})
-	transport, sink := greeted(t, endpointOf(t, peer.URL))
-	if diff := cmp.Diff(oddNotice, sink.next(t)); diff != "" {
-		t.Errorf("on the listening stream (-sent +received):\n%s", diff)
-	}
-	call(t, transport, 2)
-	if diff := cmp.Diff(oddNotice, sink.next(t)); diff != "" {
-		t.Errorf("on the stream of a request (-sent +received):\n%s", diff)
-	}
-}
-
-func TestHTTPMessageOverSeveralLinesFitsAFrame(t *testing.T) {
-	peer := newHTTPPeer(t, func(p *httpPeer) {
-		p.answer = func(w http.ResponseWriter, _ *http.Request, _ jsonrpc.Message) {
-			writeJSON(w, http.StatusOK, "\n{\"jsonrpc\":\"2.0\",\r\n  \"id\":2,\n\n\"result\":{}}\n")
-		}
-	})
-	transport, sink := greeted(t, endpointOf(t, peer.URL))
-	call(t, transport, 2)
-	if got, want := sink.next(t), `{"jsonrpc":"2.0",    "id":2,  "result":{}}`; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
-// What is not the answer to the request never passes for one.
-func TestHTTPWhatIsNoAnswerIsAFailure(t *testing.T) {
-	body := func(status int, text string) func(http.ResponseWriter, jsonrpc.Message) {
-		return func(w http.ResponseWriter, _ jsonrpc.Message) { writeJSON(w, status, text) }
-	}
-	stream := func(events ...string) func(http.ResponseWriter, jsonrpc.Message) {
-		return func(w http.ResponseWriter, _ jsonrpc.Message) {
-			send := startEvents(w)
-			for _, e := range events {
-				send(e)
-			}
-		}
-	}
-	for name, test := range map[string]struct {
-		answer func(http.ResponseWriter, jsonrpc.Message)
-		want   string
-	}{
-		"202":             {body(202, ""), "without answering it (HTTP status 202)"},
-		"204":             {body(204, ""), "without answering it (HTTP status 204)"},
-		"empty":           {body(200, ""), "empty answer"},
-		"web page":        {body(200, "<html>Sign in</html>"), "no message: <html>Sign in</html>"},
-		"other id":        {body(200, `{"jsonrpc":"2.0","id":7,"result":{}}`), "something else than what was asked"},
-		"no id":           {body(200, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"bad day"}}`), "bad day (code -32600)"},
-		"request":         {body(200, `{"jsonrpc":"2.0","id":2,"method":"ping"}`), "something else"},
-		"batch":           {body(200, `[{"jsonrpc":"2.0","id":2,"result":{}}]`), "not an object"},
-		"cut":             {body(200, `{"jsonrpc":"2.0","id":2,"result":{`), "no message"},
-		"502 object":      {body(502, `{"message":"bad gateway"}`), `HTTP status 502 (Bad Gateway): {"message":"bad gateway"}`},
-		"502 result":      {body(502, `{"jsonrpc":"2.0","id":2,"result":{}}`), "HTTP status 502"},
-		"400 other error": {body(400, `{"jsonrpc":"2.0","id":7,"error":{"code":1,"message":"m"}}`), "HTTP status 400"},
-		"stream ended":    {stream(), "ended its stream without an answer"},
-		"stream other id": {stream(`{"jsonrpc":"2.0","id":7,"result":{}}`, "noise"), "ended its stream without an answer"},
-		"redirect": {func(w http.ResponseWriter, _ jsonrpc.Message) {
-			w.Header().Set("Location", "/elsewhere")
-			w.WriteHeader(http.StatusFound)
-		}, "redirects (HTTP status 302) POST to GET"},
-		"stream broken": {func(w http.ResponseWriter, _ jsonrpc.Message) {
-			startEvents(w)(oddNotice)
-			panic(http.ErrAbortHandler)
-		}, "broke off its answer"},
-		"body broken": {func(w http.ResponseWriter, _ jsonrpc.Message) {
-			w.Header().Set("Content-Length", "1000")
-			writeJSON(w, 200, `{"jsonrpc":"2.0","id":2,`)
-		}, "broke off its answer"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			peer := newHTTPPeer(t, func(p *httpPeer) {
-				p.first = func(w http.ResponseWriter, _ *http.Request, m jsonrpc.Message) bool {
-					if m.MethodName() != string(mcp.MethodToolsCall) {
-						return false
-					}
-					test.answer(w, m)
-					return true
-				}
-			})
-			transport, sink := greeted(t, endpointOf(t, peer.URL))
-			call(t, transport, 2)
-			if name == "stream broken" {
-				sink.next(t)
-			}
-			failed := sink.failure(t)
-			host := strings.TrimPrefix(peer.URL, "http://")
-			if text := failed.err.Error(); failed.id != 2 || !strings.HasPrefix(text, host+" ") || !strings.Contains(text, test.want) {
-				t.Errorf("request %d failed with %q, want %q of %s", failed.id, text, test.want, host)
-			}
-			lives(t, transport, sink)
-		})
-	}
-}
-
 func TestHTTPStreamIsDeliveredInOrder(t *testing.T) {
 	const notices = 50
 	peer := newHTTPPeer(t, func(p *httpPeer) {
@@ -206,11 +70,11 @@ func TestHTTPStreamIsDeliveredInOrder(t *testing.T) {
 			for i := range notices {
 				event(fmt.Sprintf(`{"jsonrpc":"2.0","method":"n","params":{"i":%d}}`, i))
 			}
-			event(result(m, "{}"))
+			event(resultFor(m, "{}"))
 		}
 	})
-	transport, sink := greeted(t, endpointOf(t, peer.URL))
-	call(t, transport, 2)
+	transport, sink := greetPeer(t, endpointOf(t, peer.URL))
+	sendCall(t, transport, 2)
 	for i := range notices {
 		if want := fmt.Sprintf(`{"i":%d}`, i); !strings.Contains(sink.next(t), want) {
 			t.Fatalf("notification %d came at another place", i)
@@ -235,10 +99,10 @@ func TestHTTPServerRequestIsAnswered(t *testing.T) {
 			event := startEvents(w)
 			event(`{"jsonrpc":"2.0","id":"p-1","method":"ping"}`)
 			<-ponged
-			event(result(m, "{}"))
+			event(resultFor(m, "{}"))
 		}
 	})
-	l, _ := linked(t, endpointOf(t, peer.URL))
+	l, _ := linkedTo(t, endpointOf(t, peer.URL))
 	caller := newInbox()
 	if err := l.forward(request(t, `{"jsonrpc":"2.0","id":"c","method":"tools/call","params":{"name":"x"}}`, caller)); err != nil {
 		t.Fatal(err)
@@ -270,15 +134,15 @@ func TestHTTPCancelIsToldBeforeTheStreamCloses(t *testing.T) {
 			return false
 		}
 	})
-	transport, sink := greeted(t, endpointOf(t, peer.URL))
-	call(t, transport, 2)
+	transport, sink := greetPeer(t, endpointOf(t, peer.URL))
+	sendCall(t, transport, 2)
 	got := []string{<-log}
-	send(t, transport, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}`)
+	sendLine(t, transport, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}`)
 	got = append(got, <-log, <-log)
 	if want := []string{"called", "cancelled", "stream closed"}; !slices.Equal(got, want) {
 		t.Errorf("the server saw %v, want %v", got, want)
 	}
-	lives(t, transport, sink)
+	assertLives(t, transport, sink)
 	if len(sink.failures) > 0 {
 		t.Errorf("a cancelled request failed: %v", sink.failed(t))
 	}
@@ -297,8 +161,8 @@ func TestHTTPNothingOvertakesInitialized(t *testing.T) {
 			return false
 		}
 	})
-	transport, sink := greeted(t, endpointOf(t, peer.URL))
-	call(t, transport, 2)
+	transport, sink := greetPeer(t, endpointOf(t, peer.URL))
+	sendCall(t, transport, 2)
 	sink.next(t)
 	peer.await(t, "GET", func(s httpSeen) bool { return s.verb == http.MethodGet })
 	for _, seen := range peer.requests("") {
@@ -322,8 +186,8 @@ func TestHTTPCloseEndsTheSessionAndAllStreams(t *testing.T) {
 		p.listen = hang
 		p.answer = func(w http.ResponseWriter, r *http.Request, _ jsonrpc.Message) { hang(w, r) }
 	})
-	transport, sink := greeted(t, endpointOf(t, peer.URL))
-	call(t, transport, 2)
+	transport, sink := greetPeer(t, endpointOf(t, peer.URL))
+	sendCall(t, transport, 2)
 	<-open
 	<-open
 	transport.Close()
@@ -334,7 +198,7 @@ func TestHTTPCloseEndsTheSessionAndAllStreams(t *testing.T) {
 	if err := sink.failed(t); !errors.Is(err, errStopped) {
 		t.Errorf("the open call failed with %v", err)
 	}
-	if err := ended(t, transport); !errors.Is(err, errStopped) {
+	if err := awaitEnd(t, transport); !errors.Is(err, errStopped) {
 		t.Errorf("the connection ended with %v", err)
 	}
 	m, _ := jsonrpc.Parse([]byte(`{"jsonrpc":"2.0","id":3,"method":"ping"}`))
@@ -353,80 +217,9 @@ func TestHTTPCloseBeforeStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	transport.Close()
-	if err := ended(t, transport); !errors.Is(err, errStopped) {
+	if err := awaitEnd(t, transport); !errors.Is(err, errStopped) {
 		t.Errorf("the connection ended with %v", err)
 	}
-}
-
-// hangUp ends the TCP connection of a request; with a reset when hard.
-func hangUp(w http.ResponseWriter, hard bool) {
-	conn, _, err := w.(http.Hijacker).Hijack()
-	if err != nil {
-		panic(err)
-	}
-	if hard {
-		_ = conn.(*net.TCPConn).SetLinger(0)
-	}
-	_ = conn.Close()
-}
-
-func TestHTTPRequestWithoutAnyAnswerEndsTheConnection(t *testing.T) {
-	for name, hard := range map[string]bool{"closed": false, "reset": true} {
-		t.Run(name, func(t *testing.T) {
-			peer := newHTTPPeer(t, func(p *httpPeer) {
-				p.answer = func(w http.ResponseWriter, _ *http.Request, _ jsonrpc.Message) { hangUp(w, hard) }
-			})
-			transport, sink := greeted(t, endpointOf(t, peer.URL))
-			call(t, transport, 2)
-			failed := sink.failed(t)
-			if err := ended(t, transport); err.Error() != failed.Error() {
-				t.Errorf("the connection ended with %v, the request with %v", err, failed)
-			}
-			if !strings.Contains(failed.Error(), strings.TrimPrefix(peer.URL, "http://")) {
-				t.Errorf("%q does not say where", failed)
-			}
-			transport.Close()
-			calls := 0
-			for _, seen := range peer.requests("") {
-				if seen.method == string(mcp.MethodToolsCall) {
-					calls++
-				}
-				if seen.verb == http.MethodDelete {
-					t.Error("a server that hung up was sent a DELETE")
-				}
-			}
-			if calls != 1 {
-				t.Errorf("the call was sent %d times", calls)
-			}
-		})
-	}
-}
-
-func TestHTTPNotificationThatCannotBeSentEndsTheConnection(t *testing.T) {
-	peer := newHTTPPeer(t, nil)
-	transport, _ := greeted(t, endpointOf(t, peer.URL))
-	peer.await(t, "GET", func(s httpSeen) bool { return s.verb == http.MethodGet })
-	peer.CloseClientConnections()
-	peer.Close()
-	send(t, transport, `{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`)
-	if err := ended(t, transport); !endsConnection(err) {
-		t.Errorf("the connection ended with %v", err)
-	}
-}
-
-func TestHTTPRefusedNotificationConcernsNobody(t *testing.T) {
-	peer := newHTTPPeer(t, func(p *httpPeer) {
-		p.first = func(w http.ResponseWriter, _ *http.Request, m jsonrpc.Message) bool {
-			refuse := m.Kind == jsonrpc.Notification
-			if refuse {
-				http.Error(w, "I do not like it", http.StatusBadRequest)
-			}
-			return refuse
-		}
-	})
-	transport, sink := greeted(t, endpointOf(t, peer.URL))
-	send(t, transport, `{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`)
-	lives(t, transport, sink)
 }
 
 func TestHTTPBacklogIsBounded(t *testing.T) {
@@ -434,15 +227,15 @@ func TestHTTPBacklogIsBounded(t *testing.T) {
 	peer := newHTTPPeer(t, func(p *httpPeer) {
 		p.first = func(_ http.ResponseWriter, _ *http.Request, _ jsonrpc.Message) bool { <-release; return false }
 	})
-	transport, sink := open(t, endpointOf(t, peer.URL))
-	call(t, transport, 2)
+	transport, sink := openPeer(t, endpointOf(t, peer.URL))
+	sendCall(t, transport, 2)
 	big := jsonrpc.Message{Kind: jsonrpc.Notification, Raw: make([]byte, maxBacklog)}
 	if err := transport.Send(big); !errors.Is(err, jsonrpc.ErrBacklog) {
 		t.Errorf("sending too much: %v", err)
 	}
 	close(release)
 	sink.next(t)
-	lives(t, transport, sink)
+	assertLives(t, transport, sink)
 }
 
 func TestHTTPURLMustBeComplete(t *testing.T) {
@@ -463,14 +256,14 @@ func TestHTTPMessagesAfterTheAnswer(t *testing.T) {
 	peer := newHTTPPeer(t, func(p *httpPeer) {
 		p.answer = func(w http.ResponseWriter, _ *http.Request, m jsonrpc.Message) {
 			event := startEvents(w)
-			event(result(m, `{"first":true}`))
-			event(result(m, `{"second":true}`))
+			event(resultFor(m, `{"first":true}`))
+			event(resultFor(m, `{"second":true}`))
 			event(oddNotice)
 			_, _ = io.WriteString(w, ": the end\n\n")
 		}
 	})
-	transport, sink := greeted(t, endpointOf(t, peer.URL))
-	call(t, transport, 2)
+	transport, sink := greetPeer(t, endpointOf(t, peer.URL))
+	sendCall(t, transport, 2)
 	if got := sink.next(t); !strings.Contains(got, "first") {
 		t.Errorf("the answer is %s", got)
 	}

@@ -55,13 +55,13 @@ func (s *scriptedServer) RoundTrip(r *http.Request) (*http.Response, error) {
 	case err != nil:
 		return nil, err
 	case m.MethodName() == string(mcp.MethodInitialize):
-		resp := respond(200, mediaJSON, result(m, "{}"))
+		resp := respondWith(200, mediaJSON, resultFor(m, "{}"))
 		resp.Header.Set(mcp.HeaderSessionID, peerSession)
 		return resp, nil
 	case m.Kind == jsonrpc.Request || s.post != nil:
 		return s.post(r, m)
 	}
-	return respond(202, "", ""), nil
+	return respondWith(202, "", ""), nil
 }
 
 // pauses are the times between the attempts to listen.
@@ -75,23 +75,23 @@ func (s *scriptedServer) pauses() []time.Duration {
 	return list
 }
 
-func respond(status int, media, body string) *http.Response {
+func respondWith(status int, media, body string) *http.Response {
 	return &http.Response{
 		StatusCode: status, Header: http.Header{"Content-Type": {media}},
 		Body: io.NopCloser(strings.NewReader(body)), ContentLength: int64(len(body)),
 	}
 }
 
-// stream is an open answer; write sends text on it. It ends with its request.
-func stream(r *http.Request) (resp *http.Response, write func(string), end func()) {
+// openStream is an open answer; write sends text on it. It ends with its request.
+func openStream(r *http.Request) (resp *http.Response, write func(string), end func()) {
 	reader, writer := io.Pipe()
 	context.AfterFunc(r.Context(), func() { _ = writer.CloseWithError(context.Canceled) })
-	resp = respond(200, mediaEvents, "")
+	resp = respondWith(200, mediaEvents, "")
 	resp.Body, resp.ContentLength = reader, -1
 	return resp, func(text string) { _, _ = io.WriteString(writer, text) }, func() { _ = writer.Close() }
 }
 
-func noStream(*http.Request, int) (*http.Response, error) { return respond(405, "", ""), nil }
+func noStream(*http.Request, int) (*http.Response, error) { return respondWith(405, "", ""), nil }
 
 // scripted opens and greets a transport to s; its owner closes it in the bubble.
 func scripted(t *testing.T, s *scriptedServer) (Transport, *testSink) {
@@ -100,13 +100,13 @@ func scripted(t *testing.T, s *scriptedServer) (Transport, *testSink) {
 		s.get = noStream
 	}
 	if s.end == nil {
-		s.end = func(*http.Request) (*http.Response, error) { return respond(204, "", ""), nil }
+		s.end = func(*http.Request) (*http.Response, error) { return respondWith(204, "", ""), nil }
 	}
 	e := Endpoint{
 		Server: "s", URL: "http://h/mcp", Client: &http.Client{Transport: s, CheckRedirect: sameOrigin},
 		Mask: func(text string) string { return text }, Logger: slog.New(slog.DiscardHandler),
 	}
-	return greeted(t, e)
+	return greetPeer(t, e)
 }
 
 func TestC52_LateAnswerAndIdleStream(t *testing.T) {
@@ -114,18 +114,18 @@ func TestC52_LateAnswerAndIdleStream(t *testing.T) {
 		listening := make(chan func(string), 1)
 		s := &scriptedServer{}
 		s.get = func(r *http.Request, _ int) (*http.Response, error) {
-			resp, write, _ := stream(r)
+			resp, write, _ := openStream(r)
 			listening <- write
 			return resp, nil
 		}
 		s.post = func(r *http.Request, m jsonrpc.Message) (*http.Response, error) {
 			if m.Kind != jsonrpc.Request {
-				return respond(202, "", ""), nil
+				return respondWith(202, "", ""), nil
 			}
-			resp, write, end := stream(r)
+			resp, write, end := openStream(r)
 			go func() {
 				time.Sleep(45 * time.Second)
-				write("data: " + result(m, "{}") + "\n\n")
+				write("data: " + resultFor(m, "{}") + "\n\n")
 				end()
 			}()
 			return resp, nil
@@ -133,7 +133,7 @@ func TestC52_LateAnswerAndIdleStream(t *testing.T) {
 		transport, sink := scripted(t, s)
 		defer transport.Close()
 		began := time.Now()
-		call(t, transport, 2)
+		sendCall(t, transport, 2)
 		got := <-sink.messages
 		if took := time.Since(began); got.Kind != jsonrpc.Response || took != 45*time.Second {
 			t.Errorf("%s came after %s", got.Raw, took)
@@ -156,11 +156,11 @@ func TestHTTPListeningStreamIsOpenedAgainWithBackOff(t *testing.T) {
 		s.get = func(r *http.Request, n int) (*http.Response, error) {
 			switch n {
 			case 2, 4: // busy; not there for a moment
-				return respond(503, "", ""), nil
+				return respondWith(503, "", ""), nil
 			case 3:
 				return nil, io.ErrUnexpectedEOF
 			}
-			resp, _, end := stream(r)
+			resp, _, end := openStream(r)
 			if n == 10 {
 				go func() { time.Sleep(2 * time.Minute); end() }()
 			} else {
@@ -189,8 +189,8 @@ func TestHTTPListeningStreamIsOpenedAgainWithBackOff(t *testing.T) {
 func TestHTTPListeningStreamHeedsRetry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &scriptedServer{}
-		s.get = func(r *http.Request, n int) (*http.Response, error) {
-			resp, write, end := stream(r)
+		s.get = func(r *http.Request, _ int) (*http.Response, error) {
+			resp, write, end := openStream(r)
 			go func() {
 				write("retry: 5000\n\n")
 				end()
@@ -216,9 +216,9 @@ func TestHTTPListeningStreamThatDoesNotComeBack(t *testing.T) {
 		over   func(error) bool // nil: the connection lives
 	}{
 		"refused":   {func() (*http.Response, error) { return nil, refused }, dialFailed},
-		"forgotten": {func() (*http.Response, error) { return respond(404, "", ""), nil }, func(err error) bool { return errors.As(err, &lost) }},
-		"taken":     {func() (*http.Response, error) { return respond(405, "", ""), nil }, nil},
-		"web page":  {func() (*http.Response, error) { return respond(200, "text/html", "<html>"), nil }, nil},
+		"forgotten": {func() (*http.Response, error) { return respondWith(404, "", ""), nil }, func(err error) bool { return errors.As(err, &lost) }},
+		"taken":     {func() (*http.Response, error) { return respondWith(405, "", ""), nil }, nil},
+		"web page":  {func() (*http.Response, error) { return respondWith(200, "text/html", "<html>"), nil }, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -227,7 +227,7 @@ func TestHTTPListeningStreamThatDoesNotComeBack(t *testing.T) {
 					if n > 1 {
 						return test.second()
 					}
-					resp, _, end := stream(r)
+					resp, _, end := openStream(r)
 					end()
 					return resp, nil
 				}
@@ -267,16 +267,16 @@ func TestHTTPStreamAfterItsAnswerIsLeft(t *testing.T) {
 		left := make(chan time.Time, 1)
 		s := &scriptedServer{post: func(r *http.Request, m jsonrpc.Message) (*http.Response, error) {
 			if m.Kind != jsonrpc.Request {
-				return respond(202, "", ""), nil
+				return respondWith(202, "", ""), nil
 			}
-			resp, write, _ := stream(r)
+			resp, write, _ := openStream(r)
 			context.AfterFunc(r.Context(), func() { left <- time.Now() })
-			go write("data: " + result(m, "{}") + "\n\n")
+			go write("data: " + resultFor(m, "{}") + "\n\n")
 			return resp, nil
 		}}
 		transport, sink := scripted(t, s)
 		defer transport.Close()
-		call(t, transport, 2)
+		sendCall(t, transport, 2)
 		answered := <-sink.messages
 		began := time.Now()
 		if took := (<-left).Sub(began); answered.Kind != jsonrpc.Response || took != trailGrace {
@@ -295,21 +295,21 @@ func TestHTTPCancelThatIsNotTaken(t *testing.T) {
 		s := &scriptedServer{post: func(r *http.Request, m jsonrpc.Message) (*http.Response, error) {
 			switch m.MethodName() {
 			case string(mcp.MethodToolsCall):
-				resp, _, _ := stream(r)
+				resp, _, _ := openStream(r)
 				context.AfterFunc(r.Context(), func() { left <- time.Now() })
 				return resp, nil
 			case string(mcp.MethodNotificationCancelled):
 				<-r.Context().Done()
 				return nil, r.Context().Err()
 			}
-			return respond(202, "", ""), nil
+			return respondWith(202, "", ""), nil
 		}}
 		transport, sink := scripted(t, s)
 		defer transport.Close()
-		call(t, transport, 2)
+		sendCall(t, transport, 2)
 		synctest.Wait()
 		began := time.Now()
-		send(t, transport, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}`)
+		sendLine(t, transport, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}`)
 		if took := (<-left).Sub(began); took != ackTimeout {
 			t.Errorf("the stream was left after %s, want %s", took, ackTimeout)
 		}

@@ -7,10 +7,12 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 
 	"mcp-funnel/core/config"
 	"mcp-funnel/core/environ"
+	"mcp-funnel/core/jsonrpc"
 )
 
 // Launcher makes the openers of configured servers.
@@ -24,7 +26,9 @@ type Launcher struct {
 	OpenLog func(server string) io.WriteCloser
 	Custody *Custody
 	HTTP    *http.Client
-	Log     *slog.Logger
+	// Burst is that of everybody who reads or writes lines; nil works too.
+	Burst *jsonrpc.Burst
+	Log   *slog.Logger
 }
 
 // Open returns the opener for entry, which must not be invalid.
@@ -63,7 +67,7 @@ func (l *Launcher) openStdio(ctx context.Context, entry config.Server) (Transpor
 	}
 	t, err := startStdio(Command{
 		Server: entry.Name, Path: executable, Args: entry.Args, Env: env.Environ(), Dir: dir,
-		Log: l.OpenLog(entry.Name), Mask: mask, Custody: l.Custody, Logger: l.Log,
+		Log: l.OpenLog(entry.Name), Mask: mask, Custody: l.Custody, Burst: l.Burst, Logger: l.Log,
 	})
 	if err != nil {
 		return nil, err
@@ -88,13 +92,28 @@ func (l *Launcher) environmentOf(ctx context.Context, entry config.Server) (envi
 	return env.With(entry.Env), masker(secrets), nil
 }
 
-// masker returns a function that replaces every secret in a text by three stars.
+// minSecretLine is the length from which on a line of a secret is masked by itself.
+const minSecretLine = 8
+
+// masker returns a function that replaces every secret in a text by three stars, and
+// every line of one that has several, since logs are read line by line.
 func masker(secrets []string) func(string) string {
-	if len(secrets) == 0 {
+	var all []string
+	for _, secret := range secrets {
+		all = append(all, secret)
+		for line := range strings.Lines(secret) {
+			if line = strings.TrimSpace(line); line != secret && len(line) >= minSecretLine {
+				all = append(all, line)
+			}
+		}
+	}
+	if len(all) == 0 {
 		return func(text string) string { return text }
 	}
-	pairs := make([]string, 0, 2*len(secrets))
-	for _, secret := range secrets {
+	// The longest first: a short one may be the beginning of a long one.
+	slices.SortFunc(all, func(a, b string) int { return len(b) - len(a) })
+	pairs := make([]string, 0, 2*len(all))
+	for _, secret := range all {
 		pairs = append(pairs, secret, "***")
 	}
 	return strings.NewReplacer(pairs...).Replace

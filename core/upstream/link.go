@@ -2,10 +2,12 @@ package upstream
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -23,6 +25,13 @@ type Request struct {
 	Label string
 	// Caller gets the reply.
 	Caller Caller
+
+	// withdrawn: the caller wants no reply any more.
+	withdrawn atomic.Bool
+	// until is how long it may wait for its server, and timer refuses it then. Both
+	// belong to the upstream, under its mu.
+	until time.Time
+	timer *time.Timer
 }
 
 // Caller is who made a [Request]. Its methods must not block; the bytes belong
@@ -47,6 +56,9 @@ type link struct {
 	name string
 	// transport is set once, before anything is sent.
 	transport Transport
+	// again takes a request back that met the end of the connection and cannot have
+	// run. It is set before the first request is forwarded.
+	again func(*link, *Request)
 	// toolsChanged has room for one token: the server's list of tools changed.
 	toolsChanged chan struct{}
 	// callTimeout ends a relayed call without progress; 0 never does.
@@ -175,32 +187,33 @@ func (l *link) forward(r *Request) error {
 	if err != nil {
 		return err
 	}
-	m, err := jsonrpc.Parse(l.rewrite(r, id))
-	if err == nil {
-		l.armTimeout(id, w)
-		err = l.transport.Send(m)
+	if r.withdrawn.Load() {
+		l.remove(id)
+		return nil
 	}
-	if err != nil && l.remove(id) != nil {
+	l.armTimeout(id, w)
+	if err := l.transport.Send(r.rewrite(id)); err != nil && l.remove(id) != nil {
 		return err
 	}
 	return nil // or the end of the link was quicker, and answered
 }
 
-// rewrite puts our id, the server's own tool name and our progress token, which
-// is the id, into a copy of the client's request.
-func (l *link) rewrite(r *Request, id int64) []byte {
+// rewrite puts our id, the server's own tool name and our progress token, which is
+// the id, into a copy of the client's request.
+func (r *Request) rewrite(id int64) jsonrpc.Message {
 	m := r.Message
 	ours := strconv.AppendInt(nil, id, 10)
 	edits := make([]jsonrpc.Edit, 0, 3)
 	edits = append(edits, jsonrpc.Edit{Span: m.ID, With: ours})
-	if name, ok := jsonrpc.Lookup(m.Raw, m.Params, "name"); ok && r.Name != nil {
+	name, meta := jsonrpc.LookupBoth(m.Raw, m.Params, "name", "_meta")
+	if name.Present() && r.Name != nil {
 		edits = append(edits, jsonrpc.Edit{Span: name, With: r.Name})
 	}
-	if token, ok := r.progressToken(); ok {
+	if token, ok := jsonrpc.Lookup(m.Raw, meta, "progressToken"); ok {
 		edits = append(edits, jsonrpc.Edit{Span: token, With: ours})
 	}
 	sortEdits(edits)
-	return jsonrpc.Splice(m.Raw, edits...)
+	return jsonrpc.Rewrite(m, edits...)
 }
 
 func (r *Request) progressToken() (jsonrpc.Span, bool) {
@@ -297,7 +310,7 @@ func (l *link) receiveReply(m jsonrpc.Message) {
 	switch {
 	case w == nil: // late, or cancelled: nobody waits for it
 	case w.own != nil:
-		w.own <- ownReply{message: m}
+		w.own <- ownReply{message: m.Clone()}
 	default:
 		w.request.Caller.Reply(w.request, jsonrpc.Splice(m.Raw,
 			jsonrpc.Edit{Span: m.ID, With: w.request.Message.ID.Of(w.request.Message.Raw)}))
@@ -370,8 +383,16 @@ func (l *link) Failed(id int64, err error) {
 	case w == nil:
 	case w.own != nil:
 		w.own <- ownReply{err: err}
-	default:
+	case unsent(err) && l.again != nil:
+		l.again(l, w.request) // it cannot have run
+	case endsConnection(err):
 		w.request.fail(l.lostCall(w.request, err))
+	default:
+		w.request.fail(&jsonrpc.Error{
+			Code: jsonrpc.CodeServerError,
+			Message: fmt.Sprintf("%q failed: %v. Server %q is still connected; the call may have run and is not sent again",
+				w.request.Label, err, l.name),
+		})
 	}
 }
 
@@ -396,11 +417,14 @@ func (l *link) end(cause error) {
 	}
 }
 
-// lostCall is the error of a call that was sent and will get no answer.
+// lostCall is the error of a call that was sent and will get no answer, because the
+// connection is over.
 func (l *link) lostCall(r *Request, cause error) *jsonrpc.Error {
-	return &jsonrpc.Error{
-		Code: jsonrpc.CodeServerError,
-		Message: fmt.Sprintf("server %q was lost while %q was running (%v); the call may have run and is not sent again. The server is being reconnected: try again",
-			l.name, r.Label, cause),
+	text := fmt.Sprintf("server %q was lost while %q was running (%v); the call may have run and is not sent again. The server is being reconnected: try again",
+		l.name, r.Label, cause)
+	if errors.Is(cause, errStopped) {
+		text = fmt.Sprintf("server %q was stopped while %q was running, by a reconnect, a change of the config or because it was switched off; the call may have run and is not sent again",
+			l.name, r.Label)
 	}
+	return &jsonrpc.Error{Code: jsonrpc.CodeServerError, Message: text}
 }

@@ -19,6 +19,8 @@ type process struct {
 	// pid, which is the id of the group too, cannot belong to anybody else.
 	exited chan struct{}
 	exit   exitStatus
+	// tag is in the environment of the process and its descendants.
+	tag string
 	// reaped is called once, after nothing of the group is left.
 	reaped func()
 }

@@ -63,22 +63,27 @@ func describeExit(status syscall.WaitStatus) exitStatus {
 	return exitStatus{code: status.ExitStatus(), cause: fmt.Sprintf("exit code %d", status.ExitStatus())}
 }
 
-// signalGroup sends SIGTERM, or SIGKILL, to the whole group. The leader is not
-// reaped yet, so the group's id is still ours.
+// signalGroup sends SIGTERM, or SIGKILL, to the whole group, whose id is still ours
+// since the leader is not reaped yet, and to descendants that left it.
 func (p *process) signalGroup(kill bool) {
 	signal := unix.SIGTERM
 	if kill {
 		signal = unix.SIGKILL
 	}
-	// It fails only when nobody is left, which is what we want.
+	// They fail only when nobody is left, which is what we want.
 	_ = unix.Kill(-p.pid, signal)
+	endTagged(child{Tag: p.tag}, kill)
 }
 
-// groupAlive reports whether a process of the group lives that is not a zombie.
+// groupAlive reports whether a process of the group, or a descendant that left it,
+// lives and is not a zombie.
 func (p *process) groupAlive() bool {
+	want := []byte(tagVariable + "=" + p.tag)
 	alive := false
-	eachProcess(func(_ int, stat processStat) {
-		alive = alive || stat.group == p.pid && !stat.zombie
+	eachProcess(func(pid int, stat processStat) {
+		if !alive && !stat.zombie {
+			alive = stat.group == p.pid || hasVariable(pid, want)
+		}
 	})
 	return alive
 }

@@ -3,6 +3,7 @@ package upstream
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"mcp-funnel/core/jsonrpc"
@@ -56,13 +57,23 @@ func (u *Upstream) admit(r *Request) (*link, *jsonrpc.Error) {
 		return nil, u.refusal(r, "needs a log-in: "+u.shown.LastError)
 	case status.Idle, status.Connecting, status.Connected, status.Reconnecting, status.SlowProbe:
 	}
-	u.parked[r] = time.AfterFunc(parkTime, func() { u.expire(r) })
+	if r.until.IsZero() {
+		r.until = time.Now().Add(parkTime)
+	}
+	r.timer = time.AfterFunc(time.Until(r.until), func() { u.expire(r) })
+	u.parked = append(u.parked, r)
 	u.orders.wake = true
 	select {
 	case u.ordered <- struct{}{}:
 	default:
 	}
 	return nil, nil
+}
+
+// takeBack forwards a request again that its link could not send.
+func (u *Upstream) takeBack(l *link, r *Request) {
+	u.retire(l)
+	u.Forward(r)
 }
 
 // retire takes a link out of use that proved dead; Run will notice by itself.
@@ -115,12 +126,13 @@ func describe(s status.Server, now time.Time) string {
 func (u *Upstream) takeParked(r *Request) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	timer, ok := u.parked[r]
-	if ok {
-		timer.Stop()
-		delete(u.parked, r)
+	at := slices.Index(u.parked, r)
+	if at < 0 {
+		return false
 	}
-	return ok
+	r.timer.Stop()
+	u.parked = slices.Delete(u.parked, at, at+1)
+	return true
 }
 
 func (u *Upstream) hasParked() bool {
@@ -149,12 +161,11 @@ func (u *Upstream) failParked() {
 func (u *Upstream) takeAllParked() []*Request {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	requests := make([]*Request, 0, len(u.parked))
-	for r, timer := range u.parked {
-		timer.Stop()
-		requests = append(requests, r)
+	requests := u.parked
+	u.parked = nil
+	for _, r := range requests {
+		r.timer.Stop()
 	}
-	clear(u.parked)
 	return requests
 }
 
@@ -162,6 +173,7 @@ func (u *Upstream) takeAllParked() []*Request {
 // notifications/cancelled, nil when the client just went away. It reports whether
 // r was still without a reply.
 func (u *Upstream) Cancel(r *Request, params []byte) bool {
+	r.withdrawn.Store(true) // for the moment in which it is neither parked nor sent
 	if u.takeParked(r) {
 		return true
 	}

@@ -31,6 +31,8 @@ type Command struct {
 	Mask func(string) string
 	// Custody remembers the process over the death of this app.
 	Custody *Custody
+	// Burst is that of everybody who reads or writes lines; nil works too.
+	Burst *jsonrpc.Burst
 	// Logger gets what is wrong with the process.
 	Logger *slog.Logger
 }
@@ -61,6 +63,8 @@ type stdio struct {
 	// ended is closed when the connection is over; err says why before that.
 	ended chan struct{}
 	err   error
+	// stdinBroken is closed when the server cannot be written to.
+	stdinBroken chan struct{}
 	// stdoutDone and stderrDone are closed when nothing more comes from there.
 	stdoutDone, stderrDone chan struct{}
 	work                   sync.WaitGroup
@@ -72,11 +76,13 @@ type stdio struct {
 func startStdio(c Command) (_ *stdio, err error) {
 	t := &stdio{
 		command:    c,
-		out:        jsonrpc.NewWriter(maxBacklog),
+		out:        jsonrpc.NewWriter(maxBacklog, c.Burst),
 		tail:       newTail(),
 		ended:      make(chan struct{}),
 		stdoutDone: make(chan struct{}),
 		stderrDone: make(chan struct{}),
+
+		stdinBroken: make(chan struct{}),
 	}
 	var theirs [3]*os.File
 	defer func() {
@@ -91,6 +97,8 @@ func startStdio(c Command) (_ *stdio, err error) {
 	if t.stdout, theirs[1], err = os.Pipe(); err != nil {
 		return nil, fmt.Errorf("making a pipe: %w", err)
 	}
+	jsonrpc.Widen(theirs[0])
+	jsonrpc.Widen(theirs[1])
 	if t.stderr, theirs[2], err = os.Pipe(); err != nil {
 		return nil, fmt.Errorf("making a pipe: %w", err)
 	}
@@ -117,20 +125,24 @@ func (t *stdio) Start(sink Sink) {
 	t.work.Go(func() { t.readStdout(sink) })
 	t.work.Go(t.readStderr)
 	t.work.Go(func() {
-		// The server's end of the pipe is closed: its exit tells the rest.
-		_ = t.out.Run(t.stdin, 0)
+		if err := t.out.Run(t.stdin, 0); err != nil {
+			close(t.stdinBroken) // it reads no more
+		}
 		closeAll(t.stdin)
 	})
 	t.work.Go(t.watch)
 }
 
-// watch notices the end of the process or of its output, whichever is first. Both
-// and the last words on stderr usually come at once, but a descendant may hold the
-// pipes open.
+// watch notices the end of the process or of one of its pipes, whichever is first.
+// All and the last words on stderr usually come at once, but a descendant may hold
+// the pipes open.
 func (t *stdio) watch() {
+	cause := "closed its output and goes on running"
 	select {
 	case <-t.process.exited:
 	case <-t.stdoutDone:
+	case <-t.stdinBroken:
+		cause = "closed its input and goes on running"
 	}
 	drained, cancel := context.WithTimeout(context.Background(), drainGrace)
 	defer cancel()
@@ -144,7 +156,7 @@ func (t *stdio) watch() {
 	case <-t.process.exited:
 		t.finish(t.process.exit)
 	default:
-		t.finish(exitStatus{code: -1, cause: "closed its output and goes on running"})
+		t.finish(exitStatus{code: -1, cause: cause})
 	}
 }
 
@@ -165,8 +177,9 @@ func (t *stdio) readStdout(sink Sink) {
 	defer close(t.stdoutDone)
 	reader := jsonrpc.NewReader(t.stdout, 0)
 	noise := 0
-	for {
-		line, err := reader.Read()
+	// How reading ended does not matter: the exit of the process tells more.
+	_ = t.command.Burst.Lines(reader, func() error {
+		line, err := reader.Next()
 		var long *jsonrpc.TooLongError
 		switch {
 		case errors.As(err, &long):
@@ -174,24 +187,25 @@ func (t *stdio) readStdout(sink Sink) {
 				sink.Failed(id, long)
 			}
 			t.note(long.Error())
-			continue
+			return nil
 		case err != nil:
-			return
+			return err
 		}
 		m, err := jsonrpc.Parse(line)
 		if err != nil {
 			if noise++; noise <= maxNoise {
 				t.skipped(line, err, noise)
 			}
-			continue
+			return nil
 		}
 		sink.Receive(m)
-	}
+		return nil
+	})
 }
 
 // skipped tells of a line on stdout that is no message.
 func (t *stdio) skipped(line []byte, why error, count int) {
-	text := t.command.Mask(printable(string(line[:min(len(line), 200)])))
+	text := cut(t.command.Mask(printable(string(line[:min(len(line), 4<<10)]))), 200)
 	if count == 1 {
 		t.command.Logger.Warn("a server writes to stdout what is no message; such lines are skipped",
 			"server", t.command.Server, "line", text, "err", why)
@@ -239,6 +253,9 @@ func (t *stdio) Err() error { return t.err }
 // Negotiated implements [Transport]; pipes have no headers.
 func (t *stdio) Negotiated(string) {}
 
+// Mask implements [Transport].
+func (t *stdio) Mask(text string) string { return t.command.Mask(text) }
+
 // PID implements [Transport].
 func (t *stdio) PID() int { return t.process.pid }
 
@@ -273,10 +290,16 @@ const (
 
 func newTail() *tail { return &tail{} }
 
-func (t *tail) add(line string) {
-	if len(line) > lineBytes {
-		line = strings.ToValidUTF8(line[:lineBytes], "") + "…"
+// cut shortens text to limit bytes or a little less.
+func cut(text string, limit int) string {
+	if len(text) <= limit {
+		return text
 	}
+	return strings.ToValidUTF8(text[:limit], "") + "…"
+}
+
+func (t *tail) add(line string) {
+	line = cut(line, lineBytes)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.lines = append(t.lines, line)

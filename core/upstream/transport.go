@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"mcp-funnel/core/jsonrpc"
 )
@@ -31,6 +32,8 @@ type Transport interface {
 	// Close ends the connection politely and returns when nothing is left of it:
 	// no process, no goroutine. It may be called more than once.
 	Close()
+	// Mask takes the server's secrets out of a text.
+	Mask(text string) string
 	// PID is the process id of a local server, 0 otherwise.
 	PID() int
 	// StderrTail is the end of what a local server wrote to stderr.
@@ -40,7 +43,7 @@ type Transport interface {
 // Sink takes what comes from a server. Its methods are called by the transport,
 // for one connection in the order of arrival, and do not block.
 type Sink interface {
-	// Receive takes a message, whose bytes then belong to the sink.
+	// Receive takes a message, whose bytes are the sink's during the call only.
 	Receive(m jsonrpc.Message)
 	// Failed says that the request with that id will get no answer.
 	Failed(id int64, err error)
@@ -86,3 +89,25 @@ func (e *ExitError) Error() string {
 
 // errStopped is the end of a connection that we closed ourselves.
 var errStopped = errors.New("stopped by the funnel")
+
+// maxErrorText bounds what a server can make us say about it, in bytes.
+const maxErrorText = 1000
+
+// tidyError is an error whose text may be shown: without secrets, on one line, short.
+type tidyError struct {
+	text  string
+	cause error
+}
+
+func (e *tidyError) Error() string { return e.text }
+
+func (e *tidyError) Unwrap() error { return e.cause }
+
+// tidy makes err, in which words of the server may stand, fit to be shown.
+func tidy(t Transport, err error) error {
+	if err == nil {
+		return nil
+	}
+	line := strings.Join(strings.Fields(err.Error()), " ")
+	return &tidyError{text: cut(printable(t.Mask(line)), maxErrorText), cause: err}
+}

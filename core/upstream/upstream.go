@@ -58,12 +58,15 @@ type Upstream struct {
 	mu     sync.Mutex
 	orders orders
 	// link takes requests while the server is connected.
-	link   *link
-	parked map[*Request]*time.Timer
+	link *link
+	// parked requests wait for the server, in the order in which they came.
+	parked []*Request
 	// shown is what was last published.
 	shown status.Server
-	// tools are those of the last good list, each as the server wrote it.
-	tools [][]byte
+	// tools are those of the last good list, each as the server wrote it, and
+	// toolsOf is the fingerprint of the entry they were read with.
+	tools   [][]byte
+	toolsOf string
 	// ended: it takes no requests any more and is not shown.
 	ended bool
 }
@@ -99,8 +102,8 @@ func New(entry config.Server, on bool, deps Deps) *Upstream {
 		results: make(chan attemptResult, 1),
 		closed:  make(chan struct{}, 1),
 		relists: make(chan relistResult, 1),
-		parked:  make(map[*Request]*time.Timer),
 		tools:   deps.Remembered(entry),
+		toolsOf: entry.Fingerprint(),
 	}
 	if len(u.tools) > 0 {
 		u.settle() // there is something to list
@@ -112,6 +115,9 @@ func New(entry config.Server, on bool, deps Deps) *Upstream {
 // server and returns when nothing is left of it. It always returns nil.
 func (u *Upstream) Run(ctx context.Context) error {
 	defer u.end()
+	if ctx.Err() != nil {
+		return nil // taken out again before it began
+	}
 	defer u.work.Wait()
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -207,7 +213,7 @@ func (u *Upstream) obey(ctx context.Context) {
 	u.orders = orders{}
 	u.mu.Unlock()
 
-	before, restart := u.wish(), o.reconnect
+	before, problem, restart := u.wish(), u.entry.Problem, o.reconnect
 	if o.on != nil {
 		u.on = *o.on
 	}
@@ -217,10 +223,12 @@ func (u *Upstream) obey(ctx context.Context) {
 	switch after := u.wish(); {
 	case after == inEnabled && restart:
 		u.carryOut(ctx, inReconnect)
-	case after != before || o.entry != nil && after == inInvalid:
+	case after != before || after == inInvalid && *problem != *u.entry.Problem:
 		u.carryOut(ctx, after)
 	case o.wake:
 		u.carryOut(ctx, inWake)
+	case o.entry != nil:
+		u.show() // what is shown of the entry may have changed
 	}
 }
 
@@ -229,6 +237,9 @@ func (u *Upstream) takeEntry(entry config.Server) bool {
 	old := u.entry
 	u.entry = entry
 	u.machine.policy = entry.Reconnect
+	if old.Reconnect != entry.Reconnect && u.machine.phase == waiting {
+		return true // what was planned no longer holds
+	}
 	old.Reconnect = entry.Reconnect
 	return !reflect.DeepEqual(old, entry)
 }
@@ -273,7 +284,7 @@ func (u *Upstream) closeLink(cause error) {
 
 // connectionLost is told by the transport.
 func (u *Upstream) connectionLost(ctx context.Context) {
-	err := u.live.transport.Err()
+	err := tidy(u.live.transport, u.live.transport.Err())
 	u.facts.lastError = err.Error()
 	u.facts.stderrTail = u.live.transport.StderrTail()
 	before := *u.machine
@@ -342,4 +353,12 @@ func (u *Upstream) Tools() (tools [][]byte, visible bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.tools, u.shown.State != status.Disabled && u.shown.State != status.Invalid && !u.ended
+}
+
+// LastGood returns the tools of the last good list and the fingerprint of the entry
+// with which they were read.
+func (u *Upstream) LastGood() (fingerprint string, tools [][]byte) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.toolsOf, u.tools
 }
