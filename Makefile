@@ -8,7 +8,7 @@ TOOLS ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/mcp-funnel-tools
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 LDFLAGS = -s -w -X main.version=$(VERSION)
 
-.PHONY: help build install demo test lint vuln cross fuzz clean
+.PHONY: help build install demo test e2e lint vuln cross soak fuzz clean
 
 help: ## show this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -28,11 +28,17 @@ demo: bin/mcp-funnel ## build, then show in ten seconds what it does
 test: ## run all tests (installs dbus-daemon when it may)
 	GO='$(GO)' packaging/scripts/test
 
+e2e: bin/mcp-funnel ## run it against real servers, clients and a panel (T=claude/call)
+	GO='$(GO)' T='$(T)' packaging/scripts/e2e
+
 lint: ## vet for all systems, gofmt, golangci-lint, govulncheck
 	GO='$(GO)' TOOLS='$(TOOLS)' GOLANGCI_LINT_VERSION=$(GOLANGCI_LINT_VERSION) GOVULNCHECK_VERSION=$(GOVULNCHECK_VERSION) packaging/scripts/lint
 
 cross: ## compile for every system we ship to
 	GO='$(GO)' packaging/scripts/cross
+
+soak: ## ten minutes of mixed load and crashes (SOAK_TIME=10m); fails on a trend
+	$(GO) test -tags soak -run '^TestSoak$$' -v -count=1 -timeout 2h ./cmd/mcp-funnel
 
 fuzz: ## run every fuzz target for FUZZTIME (30s)
 	GO='$(GO)' packaging/scripts/fuzz

@@ -1,0 +1,198 @@
+//go:build e2e && linux
+
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"mcp-funnel/core"
+)
+
+// demoServer is a config with the program's own server, and with one by the
+// TypeScript SDK that has odd names and keeps a list of what it ran.
+const demoServer = `{
+  "mcpServers": {
+    "demo": { "command": "$PROGRAM", "args": ["demo-server"] },
+    "odd":  { "command": "$NODE", "args": ["$DIR/js/server.mjs", "$DIR/witness"] }
+  }
+}`
+
+// TestClaude drives an unmodified Claude Code through the bridge, which starts the
+// app by itself.
+func TestClaude(t *testing.T) {
+	for _, s := range []struct {
+		name  string
+		story func(*user) string
+	}{
+		{"call", claudeCall},
+		{"between", claudeServerKilledBetweenTurns},
+		{"during", claudeServerKilledDuringCall},
+		{"app", claudeAppKilled},
+		{"three", claudeThreeSessions},
+		{"names", claudeNames},
+	} {
+		play(t, s.name, demoServer, []part{node, claudeCode, sdk1}, func(u *user) string {
+			u.script("server.mjs", sdk1)
+			return s.story(u)
+		})
+	}
+}
+
+// script puts a script of testdata where it finds the packages of a part.
+func (u *user) script(name string, packages part) string {
+	u.t.Helper()
+	content, err := os.ReadFile(filepath.Join("testdata", name))
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	if err := os.MkdirAll(u.path("js"), 0o700); err != nil {
+		u.t.Fatal(err)
+	}
+	u.write("js/"+name, string(content))
+	if err := os.Symlink(packages.path(), u.path("js/node_modules")); err != nil {
+		u.t.Fatal(err)
+	}
+	return u.path("js/" + name)
+}
+
+// call is a step that calls a tool of the funnel.
+func call(name string) step { return step{Call: tool{Name: "mcp__funnel__" + name}} }
+
+// gated is a step that waits for its gate.
+func (s step) gated(gate string) step {
+	s.Gate = gate
+	return s
+}
+
+func claudeCall(u *user) string {
+	echo := call("demo__echo")
+	echo.Input = map[string]any{"message": "round trip: ü ☃ \u2028 \\n"}
+	s := u.claude("one", echo)
+	s.succeeds(1, "round trip: ü ☃ \u2028 \\n")
+	s.wait()
+	return "Claude Code's bridge started the app, and a tool call came back unchanged"
+}
+
+func claudeServerKilledBetweenTurns(u *user) string {
+	s := u.claude("one", call("demo__calls"), call("demo__calls").gated("killed"))
+	first := s.succeeds(1, "calls=1 pid=")
+	server := u.server("demo", 0)
+	process{pid: server.PID}.kill()
+	s.open("killed")
+	second := s.succeeds(2, "calls=1 pid=")
+	s.wait()
+	if first == second {
+		u.t.Errorf("both calls were answered by the same process: %s", first)
+	}
+	return fmt.Sprintf("killed between two turns: %s, then %s, in one session", first, second)
+}
+
+func claudeServerKilledDuringCall(u *user) string {
+	s := u.claude("one", call("odd__slow"), call("odd__quick"))
+	u.eventually("the call runs", func() bool { return len(u.witness()) == 1 })
+	began := time.Now()
+	process{pid: u.server("odd", 0).PID}.kill()
+	broken := s.result(1)
+	took := time.Since(began)
+	if !broken.Error || !strings.Contains(broken.Text, "odd") {
+		u.t.Errorf("the call whose server was killed: %+v, want an error that names the server", broken)
+	}
+	s.succeeds(2, "called as quick")
+	s.wait()
+	if ran := u.witness(); len(ran) != 2 || !strings.HasPrefix(ran[0], "slow ") || !strings.HasPrefix(ran[1], "quick ") {
+		u.t.Errorf("the server ran %q, want slow and quick, once each", ran)
+	}
+	return fmt.Sprintf("killed during a call: after %d ms %q; the next call succeeded, nothing ran twice", took.Milliseconds(), broken.Text)
+}
+
+// witness has one line for each call that the odd server ran.
+func (u *user) witness() []string {
+	u.t.Helper()
+	content, err := os.ReadFile(u.path("witness"))
+	if err != nil && !os.IsNotExist(err) {
+		u.t.Fatal(err)
+	}
+	return slices.Collect(strings.Lines(string(content)))
+}
+
+func claudeAppKilled(u *user) string {
+	s := u.claude("one", call("demo__calls"), call("demo__calls").gated("killed"))
+	first := s.succeeds(1, "calls=1 pid=")
+	odd := u.server("odd", 0).PID // so that both servers have to be cleaned up
+	before := u.status("the app runs", func(core.Report) bool { return true })
+	process{pid: before.PID}.kill()
+	s.open("killed")
+	second := s.succeeds(2, "calls=1 pid=")
+	after := u.status("the app runs again", func(core.Report) bool { return true })
+	u.server("odd", odd)
+	s.wait()
+	if first == second || before.PID == after.PID {
+		u.t.Errorf("app %d and %d, servers %q and %q; want others after the kill", before.PID, after.PID, first, second)
+	}
+	for _, server := range []string{" demo-server", "server.mjs"} {
+		if running := u.running(server); len(running) > 1 {
+			u.t.Errorf("of the killed app's life, beside the new ones: %v", running)
+		}
+	}
+	return "the app killed with -9 between two turns: the next call in the same session was answered by new processes, the old ones are gone"
+}
+
+func claudeThreeSessions(u *user) string {
+	var sessions []*session
+	for _, name := range []string{"one", "two", "three"} {
+		sessions = append(sessions, u.claude(name, call("demo__calls"), call("odd__quick").gated("counted")))
+	}
+	pids := map[string]bool{}
+	for _, s := range sessions {
+		_, pid, _ := strings.Cut(s.succeeds(1, "calls="), " ")
+		pids[pid] = true
+	}
+	u.server("odd", 0)
+	u.status("three sessions", func(r core.Report) bool { return len(r.Sessions) == 3 })
+	if len(pids) != 1 {
+		u.t.Errorf("the sessions were answered by %v, want one process", pids)
+	}
+	for _, server := range []string{" demo-server", "server.mjs"} {
+		if running := u.running(server); len(running) != 1 {
+			u.t.Errorf("processes of one server: %v", running)
+		}
+	}
+	for _, s := range sessions {
+		s.open("counted")
+	}
+	for _, s := range sessions {
+		s.succeeds(2, "called as quick")
+		s.wait()
+	}
+	return "three sessions at once, one process for each of the two servers"
+}
+
+func claudeNames(u *user) string {
+	about := []string{"ninety characters", "a size", "a greeting"}
+	original := []string{"long_" + strings.Repeat("n", 85), "größe_日本語", "grüße_日本語"}
+	var steps []step
+	for _, words := range about {
+		steps = append(steps, step{Call: tool{About: words}})
+	}
+	s := u.claude("one", steps...)
+	names := map[string]bool{}
+	for i, words := range about {
+		name := s.turn(1).offered(words)
+		if name == "" {
+			u.t.Errorf("%s is not offered", original[i])
+		}
+		names[name] = true
+		s.succeeds(i+1, "called as "+original[i])
+	}
+	s.wait()
+	if len(names) != len(about) {
+		u.t.Errorf("the tools are offered under %d names: %v", len(names), names)
+	}
+	return fmt.Sprintf("names of %d characters and in Unicode are offered and called by their own names", len(original[0]))
+}
