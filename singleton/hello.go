@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"syscall"
 	"time"
 )
 
@@ -66,6 +67,14 @@ type Conn struct {
 	// R has to be used for reading: it may hold bytes that came with the
 	// greeting. Its buffer is 64 KiB.
 	R *bufio.Reader
+}
+
+// SyscallConn implements [syscall.Conn] where the connection does.
+func (c *Conn) SyscallConn() (syscall.RawConn, error) {
+	if raw, ok := c.Conn.(syscall.Conn); ok {
+		return raw.SyscallConn()
+	}
+	return nil, syscall.EINVAL
 }
 
 // ProtocolError says that the two ends are too far apart in version.

@@ -119,9 +119,9 @@ func (b *bridge) greetAgain(ctx context.Context, link Link, reader *jsonrpc.Read
 func (b *bridge) carry(link *Link, reader *jsonrpc.Reader) {
 	for {
 		line, err := reader.Next()
-		var long *jsonrpc.TooLongError
+		long, tooLong := errors.AsType[*jsonrpc.TooLongError](err)
 		switch {
-		case errors.As(err, &long):
+		case tooLong:
 			if id := long.ID(); id != nil && b.answered(id) {
 				b.refuse(id, jsonrpc.CodeInternalError, long.Error())
 			}

@@ -152,9 +152,9 @@ func (b *bridge) readClient() {
 	reader := jsonrpc.NewReader(b.options.In, 0)
 	for {
 		line, err := reader.Next()
-		var long *jsonrpc.TooLongError
+		long, tooLong := errors.AsType[*jsonrpc.TooLongError](err)
 		switch {
-		case errors.As(err, &long):
+		case tooLong:
 			b.refuse(long.ID(), jsonrpc.CodeInvalidRequest, long.Error())
 		case err != nil:
 			return

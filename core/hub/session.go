@@ -100,9 +100,9 @@ func (s *session) run(ctx context.Context, stream Stream, r *bufio.Reader) error
 	reader := jsonrpc.NewReader(r, 0)
 	err := s.hub.deps.Burst.Lines(reader, func() error {
 		line, err := reader.Read()
-		var long *jsonrpc.TooLongError
+		long, tooLong := errors.AsType[*jsonrpc.TooLongError](err)
 		switch {
-		case errors.As(err, &long):
+		case tooLong:
 			s.refuse(long.ID(), jsonrpc.CodeInvalidRequest, long.Error())
 		case err != nil:
 			return err

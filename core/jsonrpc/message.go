@@ -201,7 +201,11 @@ func (m Message) Clone() Message {
 
 // MethodName is the method without quotes; "" for a response.
 func (m Message) MethodName() string {
-	name, _ := Unquote(m.Method.Of(m.Raw))
+	quoted := m.Method.Of(m.Raw)
+	if string(quoted) == `"tools/call"` { // nearly always; it costs no allocation
+		return "tools/call"
+	}
+	name, _ := Unquote(quoted)
 	return name
 }
 

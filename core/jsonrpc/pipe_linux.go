@@ -1,13 +1,24 @@
 package jsonrpc
 
-import "golang.org/x/sys/unix"
+import (
+	"os"
 
-// pipeSize is what a pipe is made to hold, in bytes: a large message then passes in
-// few steps. It is what Linux allows to everybody, and memory only while it is used.
-const pipeSize = 1 << 20
+	"golang.org/x/sys/unix"
+)
 
-// Widen makes room in a pipe, where file is one and the system allows it.
-func Widen(file interface{ Fd() uintptr }) {
-	// Nothing depends on it, so nothing is to be done about an error.
-	_, _ = unix.FcntlInt(file.Fd(), unix.F_SETPIPE_SZ, pipeSize)
+// pipeSize is what a widened pipe holds, in bytes: four times the usual, so that a large
+// message passes in few steps. All pipes of a user count against one limit
+// (pipe(7), pipe-user-pages-soft), of which much more would take too large a part.
+const pipeSize = 256 << 10
+
+// Widen makes more room in a pipe. It does nothing with a file that is none.
+func Widen(pipe *os.File) {
+	raw, err := pipe.SyscallConn()
+	if err != nil {
+		return // closed; whoever uses it will see
+	}
+	_ = raw.Control(func(fd uintptr) {
+		// Nothing depends on it, so nothing is done about an error.
+		_, _ = unix.FcntlInt(fd, unix.F_SETPIPE_SZ, pipeSize)
+	})
 }

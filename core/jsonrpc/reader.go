@@ -127,7 +127,7 @@ func (r *Reader) line() ([]byte, error) {
 		case newline >= 0 || len(unread) > r.max:
 			return nil, r.skip()
 		case r.err != nil:
-			r.last, r.start, r.cut = len(unread), r.end, true
+			r.last, r.start, r.cut = len(unread), r.end, len(unread) > 0
 			return unread, r.err
 		}
 		seen = len(unread)

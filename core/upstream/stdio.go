@@ -97,7 +97,6 @@ func startStdio(c Command) (_ *stdio, err error) {
 	if t.stdout, theirs[1], err = os.Pipe(); err != nil {
 		return nil, fmt.Errorf("making a pipe: %w", err)
 	}
-	jsonrpc.Widen(theirs[0])
 	jsonrpc.Widen(theirs[1])
 	if t.stderr, theirs[2], err = os.Pipe(); err != nil {
 		return nil, fmt.Errorf("making a pipe: %w", err)
@@ -180,9 +179,9 @@ func (t *stdio) readStdout(sink Sink) {
 	// How reading ended does not matter: the exit of the process tells more.
 	_ = t.command.Burst.Lines(reader, func() error {
 		line, err := reader.Next()
-		var long *jsonrpc.TooLongError
+		long, tooLong := errors.AsType[*jsonrpc.TooLongError](err)
 		switch {
-		case errors.As(err, &long):
+		case tooLong:
 			if id, ok := parseID(long.ID()); ok {
 				sink.Failed(id, long)
 			}
