@@ -8,7 +8,7 @@ TOOLS ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/mcp-funnel-tools
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 LDFLAGS = -s -w -X main.version=$(VERSION)
 
-.PHONY: help build install demo test e2e lint vuln cross soak fuzz clean
+.PHONY: help build install demo test e2e lint vuln cross soak fuzz bench clean
 
 help: ## show this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -42,6 +42,11 @@ soak: ## ten minutes of mixed load and crashes (SOAK_TIME=10m); fails on a trend
 
 fuzz: ## run every fuzz target for FUZZTIME (30s)
 	GO='$(GO)' packaging/scripts/fuzz
+
+bench: bin/mcp-funnel ## measure packages, and the whole path against a byte relay
+	CGO_ENABLED=0 $(GO) build -trimpath -o bin/bench ./cmd/mcp-funnel/bench
+	$(GO) test -run '^$$' -bench . -benchmem -benchtime 0.3s ./core/jsonrpc ./cmd/mcp-funnel/bench
+	bin/bench -app bin/mcp-funnel
 
 clean: ## remove what was built
 	rm -rf bin

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -120,6 +121,7 @@ func New(o Options) *Funnel {
 		Events:     f.events,
 		Remembered: f.memory.tools,
 		Changed:    f.noteTools,
+		Note:       f.logs.note,
 		Log:        o.Log,
 		Random:     rand.Float64,
 	})
@@ -280,7 +282,7 @@ func (e *UnknownServerError) Error() string {
 	if len(e.Known) == 0 {
 		return fmt.Sprintf("there is no server %q: none is configured", e.Name)
 	}
-	return fmt.Sprintf("there is no server %q; there are %q", e.Name, e.Known)
+	return fmt.Sprintf("there is no server %q; there are %s", e.Name, strings.Join(e.Known, ", "))
 }
 
 // OffError is about a server that cannot be reconnected because it is not to run.

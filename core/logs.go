@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"gopkg.in/natefinch/lumberjack.v2"
 )
@@ -51,6 +52,13 @@ func (l *serverLogs) of(server string) io.WriteCloser {
 		l.open[server] = log
 	}
 	return lent{log}
+}
+
+// note writes a remark of the funnel into the log of server.
+func (l *serverLogs) note(server, text string) {
+	stamp := time.Now().UTC().Format("2006-01-02T15:04:05.000Z")
+	// The funnel's own log has the same remark, if this one cannot be written.
+	_, _ = fmt.Fprintf(l.of(server), "%s [funnel] %s\n", stamp, text)
 }
 
 // lent is a writer whose Close leaves the file open.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"log/slog"
 	"net"
 	"os"
@@ -16,6 +17,7 @@ import (
 
 	"mcp-funnel/core"
 	"mcp-funnel/core/config"
+	"mcp-funnel/core/status"
 	"mcp-funnel/singleton"
 	"mcp-funnel/singleton/process"
 	"mcp-funnel/tray"
@@ -66,9 +68,13 @@ type app struct {
 // runApp runs the instance until it is told to quit. It must be called on the main
 // goroutine, which some desktops reserve for their menus.
 func runApp(ctx context.Context, o appOptions) error {
+	survivePipes()
 	a := &app{options: o}
 	if err := a.findPlace(ctx); err != nil {
 		return err
+	}
+	if err := a.checkConfig(); err != nil {
+		return err // before anybody makes way for this instance
 	}
 	if err := core.MakeStateDir(core.StateDir()); err != nil {
 		return err
@@ -79,6 +85,9 @@ func runApp(ctx context.Context, o appOptions) error {
 		slog.NewTextHandler(logFile, &slog.HandlerOptions{Level: slog.LevelDebug}),
 		slog.NewTextHandler(o.stderr, nil),
 	))
+	// systray reports through the standard logger.
+	log.SetFlags(0)
+	log.SetOutput(slog.NewLogLogger(a.log.Handler(), slog.LevelDebug).Writer())
 	instance, err := a.claim(ctx)
 	if err != nil || instance == nil {
 		return err
@@ -110,6 +119,21 @@ func (a *app) findPlace(ctx context.Context) error {
 		a.desktop = errors.New("started with `mcp-funnel serve`, which shows no icon")
 	}
 	a.mode.Store(&mode)
+	return nil
+}
+
+// checkConfig refuses to serve without an icon on a config that cannot be read: a
+// service manager should know. With an icon the app shows the error and waits.
+func (a *app) checkConfig() error {
+	if a.options.tray {
+		return nil
+	}
+	_, err := config.Load(a.options.config, config.Options{
+		Lookup: os.LookupEnv, Home: a.home, BasePath: config.DefaultBasePath(a.home),
+	})
+	if err != nil {
+		return &exitError{code: exitInvalidConfig, err: err}
+	}
 	return nil
 }
 
@@ -163,9 +187,6 @@ func (a *app) run(ctx context.Context) error {
 		Quit:       a.quit,
 		Log:        a.log,
 	})
-	if err := a.funnel.ConfigError(); err != nil && !a.options.tray {
-		return &exitError{code: exitInvalidConfig, err: err}
-	}
 	listener, err := a.instance.Listen()
 	if err != nil {
 		return err
@@ -220,6 +241,7 @@ func (a *app) showTray(ctx context.Context) {
 	// The desktop is gone, which the tray has logged and noted on the board.
 	headless := modeHeadless
 	a.mode.Store(&headless)
+	a.funnel.Board().Update(func(*status.Snapshot) {}) // wakes who looks at the mode
 	if err := a.instance.SetMode(modeHeadless); err != nil {
 		a.log.Error("noting the new mode failed", "err", err)
 	}

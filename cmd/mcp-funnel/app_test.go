@@ -344,9 +344,13 @@ func TestBridgeEndsWhenItsParentDies(t *testing.T) {
 		t.Fatal(err)
 	}
 	time.Sleep(300 * time.Millisecond) // it looks who its parent is
+	begun := time.Now()
 	_ = shell.Process.Kill()
 	_ = shell.Wait()
 	s.eventuallyTrue("the bridge is gone", func() bool { return !alive(bridge) })
+	if took := time.Since(begun); took > 2*time.Second {
+		t.Errorf("it took %s", took)
+	}
 }
 
 func TestInvariant3_NothingIsLeftAfterQuit(t *testing.T) {

@@ -8,16 +8,14 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"time"
 
 	"mcp-funnel/core/bridge"
 	"mcp-funnel/core/environ"
+	"mcp-funnel/core/jsonrpc"
 	"mcp-funnel/singleton"
 )
-
-// parentCheck is how often a bridge looks whether its client still lives: when a
-// sibling holds the pipe, its end is not seen there.
-const parentCheck = 5 * time.Second
 
 // bridgeOptions says how to run a bridge.
 type bridgeOptions struct {
@@ -32,34 +30,19 @@ type bridgeOptions struct {
 // runBridge carries messages between the client and the app until the client is
 // gone.
 func runBridge(ctx context.Context, o bridgeOptions) error {
+	survivePipes()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go watchParent(ctx, cancel)
 
+	if out, ok := o.out.(*os.File); ok {
+		jsonrpc.Widen(out) // for large answers
+	}
 	log := slog.New(slog.NewTextHandler(o.stderr, nil))
 	return bridge.Run(ctx, bridge.Options{
 		In: o.in, Out: o.out, NoStart: o.noStart, Log: log,
 		Dial: func(ctx context.Context, start bool) (bridge.Link, error) { return dialApp(ctx, o.name, start) },
 	})
-}
-
-// watchParent ends the bridge when the process that started it is gone, which shows
-// as another parent, whoever that is.
-func watchParent(ctx context.Context, gone context.CancelFunc) {
-	parent := os.Getppid()
-	tick := time.NewTicker(parentCheck)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-			if os.Getppid() != parent {
-				gone()
-				return
-			}
-		case <-ctx.Done():
-			return
-		}
-	}
 }
 
 // startTime bounds how long an app may take to answer after it was started.
@@ -118,6 +101,14 @@ func startApp(context.Context) error {
 	cmd := exec.Command(executable, "tray", "--by-bridge") //nolint:noctx // see above
 	cmd.Dir = home
 	cmd.Env = environ.ForBridgeStart(os.Environ())
+	if path := os.Getenv("MCP_FUNNEL_CONFIG"); path != "" {
+		// Relative, it would mean another file in another folder.
+		if path, err = filepath.Abs(path); err != nil {
+			return fmt.Errorf("finding the config file: %w", err)
+		}
+		cmd.Env = append(cmd.Env, "MCP_FUNNEL_CONFIG="+path)
+	}
+	keepFilesFromChildren()
 	detach(cmd)
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("starting the app: %w", err)

@@ -44,6 +44,8 @@ type demo struct {
 	appLog bytes.Buffer
 	client *demoClient
 	watch  *eventReader
+	// unseen is why what it said was not written.
+	unseen error
 	// pids are all processes it saw, to prove that none is left.
 	pids map[string]int
 }
@@ -51,6 +53,7 @@ type demo struct {
 // runDemo tells the story on out. It fails at the first step that goes wrong, and
 // leaves nothing behind either way.
 func runDemo(ctx context.Context, out io.Writer) (err error) {
+	survivePipes()
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	d := &demo{out: out, begun: time.Now(), pids: make(map[string]int)}
@@ -71,13 +74,16 @@ func runDemo(ctx context.Context, out io.Writer) (err error) {
 		if err := step(ctx); err != nil {
 			return err
 		}
+		if d.unseen != nil {
+			return fmt.Errorf("telling the story: %w", d.unseen)
+		}
 	}
 	return nil
 }
 
 func (d *demo) say(format string, args ...any) {
-	// A demo that cannot be seen has nothing else to tell.
-	_, _ = fmt.Fprintf(d.out, "%5.1f s  %s\n", time.Since(d.begun).Seconds(), fmt.Sprintf(format, args...))
+	_, err := fmt.Fprintf(d.out, "%5.1f s  %s\n", time.Since(d.begun).Seconds(), fmt.Sprintf(format, args...))
+	d.unseen = errors.Join(d.unseen, err)
 }
 
 // prepare makes the private folders and the config.

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"os/signal"
+	"syscall"
 
 	"github.com/spf13/cobra"
 )
@@ -32,6 +35,14 @@ func (e *exitError) Error() string {
 }
 
 func (e *exitError) Unwrap() error { return e.err }
+
+// survivePipes keeps the program from being killed when whoever reads its stdout or
+// stderr goes away; writing then fails like any other writing. Commands that run in
+// `| head` should die, but not the app, a bridge or the demo: others depend on them.
+// The signal is caught and not ignored, because servers would inherit that.
+func survivePipes() {
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+}
 
 // usageError says what is wrong with the command line of cmd and where its help is.
 func usageError(cmd *cobra.Command, format string, args ...any) error {

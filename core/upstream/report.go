@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"errors"
+	"strings"
 	"time"
 
 	"mcp-funnel/core/status"
@@ -151,6 +152,9 @@ func (u *Upstream) announceLoss(err error) {
 // who debug.
 func (u *Upstream) announce(event status.Event) {
 	u.deps.Events.Publish(event)
+	if u.deps.Note != nil {
+		u.deps.Note(u.name, strings.TrimSpace(event.Name+" "+event.Error+event.Reason))
+	}
 	attrs := []any{"event", event.Name, "server", event.Server, "state", event.State}
 	if text := event.Error + event.Reason; text != "" {
 		attrs = append(attrs, "err", text)

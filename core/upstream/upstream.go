@@ -27,6 +27,8 @@ type Deps struct {
 	// Changed is called when the server's tools, or whether they are to be
 	// listed, changed. It must not block.
 	Changed func()
+	// Note, if there is one, writes a remark into the server's own log.
+	Note func(server, text string)
 	// Log gets one line for a change of state.
 	Log *slog.Logger
 	// Random returns numbers in [0, 1) for jitter.
