@@ -32,6 +32,9 @@ func (l *link) greet(ctx context.Context, self mcp.Implementation) (handshake, e
 		`,"capabilities":{},"clientInfo":{"name":` + string(jsonrpc.Quote(self.Name)) +
 		`,"version":` + string(jsonrpc.Quote(self.Version)) + `}}`)
 	init, err := l.call(ctx, mcp.MethodInitialize, params)
+	if _, ended := errors.AsType[*ExitError](err); ended {
+		return handshake{}, err // what was being asked does not matter then
+	}
 	if err != nil {
 		return handshake{}, fmt.Errorf("initialize: %w", err)
 	}
