@@ -48,7 +48,7 @@ func (l *link) greet(ctx context.Context, self mcp.Implementation) (handshake, e
 	}
 	l.transport.Negotiated(version)
 	if err := l.notify("notifications/initialized", nil); err != nil {
-		return handshake{}, fmt.Errorf("sending notifications/initialized: %w", err)
+		return handshake{}, l.explain(ctx, fmt.Errorf("sending notifications/initialized: %w", err))
 	}
 	return handshake{version: version, tools: supports(init, "tools")}, nil
 }

@@ -128,7 +128,7 @@ func (l *link) call(ctx context.Context, method mcp.MCPMethod, params []byte) (j
 	}
 	if err := l.send(jsonrpc.NewRequest(id, string(method), params)); err != nil {
 		l.remove(id)
-		return jsonrpc.Message{}, fmt.Errorf("sending %s: %w", method, err)
+		return jsonrpc.Message{}, l.explain(ctx, fmt.Errorf("sending %s: %w", method, err))
 	}
 	select {
 	case reply := <-w.own:
@@ -144,6 +144,20 @@ func (l *link) call(ctx context.Context, method mcp.MCPMethod, params []byte) (j
 			l.sendCancelled(id, nil)
 		}
 		return jsonrpc.Message{}, context.Cause(ctx)
+	}
+}
+
+// explain finds out why a connection that could not be written to is over: its end
+// tells more than the failure to write, and comes a moment later.
+func (l *link) explain(ctx context.Context, err error) error {
+	if !errors.Is(err, jsonrpc.ErrClosed) {
+		return err
+	}
+	select {
+	case <-l.transport.Done():
+		return l.transport.Err()
+	case <-ctx.Done():
+		return err
 	}
 }
 

@@ -202,6 +202,28 @@ func toolPeer(t *testing.T, call func(w http.ResponseWriter, m jsonrpc.Message))
 
 const callX = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x"}}`
 
+// closedTransport cannot be written to, and says why a moment later.
+type closedTransport struct {
+	Transport
+	done chan struct{}
+}
+
+func (c *closedTransport) Send(jsonrpc.Message) error { return jsonrpc.ErrClosed }
+func (c *closedTransport) Done() <-chan struct{}      { return c.done }
+func (c *closedTransport) Err() error                 { return &ExitError{Code: 1, Cause: "exit code 1", Stderr: "no key"} }
+
+// A server may end before the handshake is even sent; its last words are what counts.
+func TestServerThatEndsBeforeTheHandshakeIsSentIsExplained(t *testing.T) {
+	transport := &closedTransport{done: make(chan struct{})}
+	l := newLink("s", 0)
+	l.transport = transport
+	time.AfterFunc(20*time.Millisecond, func() { close(transport.done) })
+	_, err := l.greet(context.Background(), mcp.Implementation{})
+	if err == nil || err.Error() != "the process ended: exit code 1; its last words: no key" {
+		t.Errorf("error %v", err)
+	}
+}
+
 func TestC77_RefusalOfOneCallIsThatCallsErrorAlone(t *testing.T) {
 	peer := toolPeer(t, func(w http.ResponseWriter, _ jsonrpc.Message) {
 		http.Error(w, "token expired", http.StatusUnauthorized)
