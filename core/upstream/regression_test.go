@@ -210,7 +210,9 @@ type closedTransport struct {
 
 func (c *closedTransport) Send(jsonrpc.Message) error { return jsonrpc.ErrClosed }
 func (c *closedTransport) Done() <-chan struct{}      { return c.done }
-func (c *closedTransport) Err() error                 { return &ExitError{Code: 1, Cause: "exit code 1", Stderr: "no key"} }
+func (c *closedTransport) Err() error {
+	return &ExitError{Code: 1, Cause: "exit code 1", Stderr: "no key"}
+}
 
 // A server may end before the handshake is even sent; its last words are what counts.
 func TestServerThatEndsBeforeTheHandshakeIsSentIsExplained(t *testing.T) {
