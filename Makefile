@@ -40,7 +40,7 @@ cross: ## compile for every system we ship to
 soak: ## ten minutes of mixed load and crashes (SOAK_TIME=10m); fails on a trend
 	$(GO) test -tags soak -run '^TestSoak$$' -v -count=1 -timeout 2h ./cmd/mcp-funnel
 
-fuzz: ## run every fuzz target for FUZZTIME (30s)
+fuzz: ## run every fuzz target for FUZZTIME (60s)
 	GO='$(GO)' packaging/scripts/fuzz
 
 bench: bin/mcp-funnel ## measure packages, and the whole path against a byte relay
