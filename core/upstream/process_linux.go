@@ -5,23 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 )
-
-// launch starts cmd as the leader of a new process group.
-func launch(cmd *exec.Cmd) (*process, error) {
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	p := &process{cmd: cmd, pid: cmd.Process.Pid, exited: make(chan struct{})}
-	go p.await()
-	return p, nil
-}
 
 // await waits for the exit without reaping, so that the group can still be
 // signalled safely. It ends with the process, which stop waits for.

@@ -5,22 +5,10 @@ package upstream
 import (
 	"errors"
 	"fmt"
-	"os/exec"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 )
-
-// launch starts cmd as the leader of a new process group.
-func launch(cmd *exec.Cmd) (*process, error) {
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	p := &process{cmd: cmd, pid: cmd.Process.Pid, exited: make(chan struct{})}
-	go p.await()
-	return p, nil
-}
 
 // await waits for the exit. x/sys has no waitid here, so the leader is reaped at
 // once; the group keeps its id as long as a member lives.
