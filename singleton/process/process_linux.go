@@ -91,11 +91,15 @@ func parseStat(text []byte) (stat, error) {
 	if len(fields) <= startField-firstField || len(fields[stateField-firstField]) != 1 {
 		return stat{}, errors.New("its stat line is too short")
 	}
+	state := fields[stateField-firstField][0]
+	if state < 'A' || state > 'z' {
+		return stat{}, errors.New("the state in its stat line is no letter")
+	}
 	ticks := string(fields[startField-firstField])
 	if _, err := strconv.ParseUint(ticks, 10, 64); err != nil {
 		return stat{}, fmt.Errorf("the start time in its stat line: %w", err)
 	}
-	return stat{state: fields[stateField-firstField][0], startTicks: ticks}, nil
+	return stat{state: state, startTicks: ticks}, nil
 }
 
 func notFound(pid int) error {
