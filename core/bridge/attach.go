@@ -43,8 +43,17 @@ func (b *bridge) attach(ctx context.Context) (*Link, *jsonrpc.Reader, error) {
 	b.mu.Lock()
 	// After a quit nobody could quit if bridges started the app again.
 	start := !b.options.NoStart && b.bye != "quit"
+	successor := b.bye == "replace" && !b.awaited
+	b.awaited = true
 	b.mu.Unlock()
-	link, err := b.options.Dial(ctx, start)
+	dialling, cancel := ctx, context.CancelFunc(func() {})
+	if successor {
+		// Another app is about to take the place: one of ours would be in its way.
+		start = false
+		dialling, cancel = context.WithTimeout(ctx, successorTime)
+	}
+	link, err := b.options.Dial(dialling, start)
+	cancel()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -59,7 +68,7 @@ func (b *bridge) attach(ctx context.Context) (*Link, *jsonrpc.Reader, error) {
 		b.detach() // the end came meanwhile and did not see this link
 	}
 	b.mu.Lock()
-	b.link, b.bye = &link, ""
+	b.link, b.bye, b.awaited = &link, "", false
 	held := b.held
 	b.held = nil
 	for _, r := range held {

@@ -48,6 +48,9 @@ const (
 	// joinTime is how long the end of a bridge waits for a client that does not take
 	// a line.
 	joinTime = 50 * time.Millisecond
+	// successorTime is how long only the successor of a replaced app is waited for,
+	// before one is started.
+	successorTime = 10 * time.Second
 	// lastReplies is how long answers are still carried once the client closed
 	// its side.
 	lastReplies = 80 * time.Millisecond
@@ -128,8 +131,10 @@ type bridge struct {
 	asked     map[string]*request
 	lastAsked int64
 	held      []*request
-	// bye is what the app said before it ended, "" without a word.
-	bye string
+	// bye is what the app said before it ended, "" without a word; awaited: an
+	// attempt to attach was made since.
+	bye     string
+	awaited bool
 }
 
 // request is a line of the client that waits: for the app, or for its reply.

@@ -332,12 +332,19 @@ func TestByeQuitWaitsWithoutStartingAnApp(t *testing.T) {
 func TestByeReplaceHoldsRequestsForTheSuccessor(t *testing.T) {
 	in(t, func(_ *testing.T, w *world) {
 		a := w.shakeHands()
+		<-w.starts
 		a.send(`{"mcp-funnel":1,"bye":"replace"}`)
 		_ = a.conn.Close()
+		if <-w.starts {
+			w.t.Error("an app is started in the way of the successor")
+		}
 		synctest.Wait()
 		w.send(call)
 		time.Sleep(replacePatience - time.Second)
 		w.silent()
+		if !<-w.starts {
+			w.t.Error("no successor came, and no app is started either")
+		}
 		b := w.attach()
 		b.want(greeting)
 		b.send(welcome)
