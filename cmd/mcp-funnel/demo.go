@@ -37,6 +37,8 @@ type demo struct {
 	executable string
 	// dir holds everything: config, state, socket, home.
 	dir string
+	// runtimeDir is where the app has its socket.
+	runtimeDir string
 	// environ is that of all its processes.
 	environ []string
 	app     *exec.Cmd
@@ -178,6 +180,7 @@ func (d *demo) startApp(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	d.runtimeDir = report.RuntimeDir
 	d.pids["server"] = report.Servers[0].PID
 	icon := "with its icon in the tray"
 	if !report.Tray.Shown {
@@ -217,7 +220,7 @@ func (d *demo) until(ctx context.Context, what string, holds func() bool) error 
 // attachClient starts a bridge, as an MCP client does, and shakes hands.
 func (d *demo) attachClient(ctx context.Context) error {
 	var err error
-	if d.watch, err = watchEvents(d.command(ctx, "events", "--json")); err != nil {
+	if d.watch, err = watchEvents(ctx, d.runtimeDir); err != nil {
 		return err
 	}
 	if d.client, err = startClient(d.command(ctx, "bridge")); err != nil {
@@ -320,16 +323,13 @@ func (d *demo) quitApp(ctx context.Context) error {
 	if err := d.client.close(ctx); err != nil {
 		return err
 	}
-	if err := d.watch.close(); err != nil {
-		return err
-	}
 	d.say("quit")
 	for name, pid := range d.pids {
 		if start, err := process.StartTime(pid); err == nil && process.Alive(pid, start) {
 			return fmt.Errorf("the %s (pid %d) is still there", name, pid)
 		}
 	}
-	left, err := os.ReadDir(filepath.Join(d.dir, "run", "mcp-funnel"))
+	left, err := os.ReadDir(d.runtimeDir)
 	if err != nil {
 		return fmt.Errorf("looking into the runtime folder: %w", err)
 	}
@@ -349,7 +349,7 @@ func (d *demo) stopAll() {
 		d.client.kill()
 	}
 	if d.watch != nil {
-		d.watch.kill()
+		d.watch.close()
 	}
 	if d.app != nil && d.app.Process != nil {
 		_ = d.app.Process.Signal(os.Interrupt) // it may have ended by itself

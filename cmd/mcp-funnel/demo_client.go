@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -14,6 +13,7 @@ import (
 
 	"mcp-funnel/core/jsonrpc"
 	"mcp-funnel/core/status"
+	"mcp-funnel/singleton"
 )
 
 // shortTemp is a folder in which the path of a socket stays short; "" is the usual
@@ -170,33 +170,45 @@ func killChild(cmd *exec.Cmd) {
 	_ = cmd.Wait()                  // the failure is told already
 }
 
-// eventReader follows `mcp-funnel events --json`.
+// eventReader follows the app's events over its control socket.
 type eventReader struct {
-	cmd    *exec.Cmd
+	conn   *singleton.Conn
 	events chan status.Event
 }
 
-// watchEvents starts the command. Events from before that are not seen.
-func watchEvents(cmd *exec.Cmd) (*eventReader, error) {
-	stdout, err := cmd.StdoutPipe()
+// watchEvents attaches to the app at dir. When it returns no event is missed any more.
+func watchEvents(ctx context.Context, dir string) (*eventReader, error) {
+	conn, _, err := singleton.Dial(ctx, dir, singleton.Hello{
+		Protocol: singleton.Protocol, Role: singleton.RoleControl, Version: buildVersion(), PID: os.Getpid(),
+	})
 	if err != nil {
-		return nil, fmt.Errorf("making a pipe: %w", err)
+		return nil, fmt.Errorf("attaching to the app: %w", err)
 	}
-	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("starting `mcp-funnel events`: %w", err)
+	reader := jsonrpc.NewReader(conn.R, 0)
+	_, err = conn.Write(append(jsonrpc.NewRequest(1, "events", nil), '\n'))
+	if err == nil {
+		_, err = reader.Read() // the answer
 	}
-	r := &eventReader{cmd: cmd, events: make(chan status.Event, 64)}
-	go r.read(stdout)
+	if err != nil {
+		_ = conn.Close() // the error tells more
+		return nil, fmt.Errorf("asking for events: %w", err)
+	}
+	r := &eventReader{conn: conn, events: make(chan status.Event, 64)}
+	go r.read(reader)
 	return r, nil
 }
 
-// read passes events on; it ends with the command.
-func (r *eventReader) read(stdout io.Reader) {
+// read passes events on; it ends with the connection.
+func (r *eventReader) read(reader *jsonrpc.Reader) {
 	defer close(r.events)
-	lines := bufio.NewScanner(stdout)
-	for lines.Scan() {
+	for {
+		line, err := reader.Read()
+		if err != nil {
+			return
+		}
+		m, err := jsonrpc.Parse(line)
 		var event status.Event
-		if json.Unmarshal(lines.Bytes(), &event) == nil {
+		if err == nil && json.Unmarshal(m.Params.Of(m.Raw), &event) == nil {
 			r.events <- event
 		}
 	}
@@ -210,7 +222,7 @@ func (r *eventReader) next(ctx context.Context, names ...string) (status.Event, 
 		select {
 		case event, open := <-r.events:
 			if !open {
-				return event, fmt.Errorf("`mcp-funnel events` ended while %v was waited for", names)
+				return event, fmt.Errorf("the app ended while %v was waited for", names)
 			}
 			if slices.Contains(names, event.Name) {
 				return event, nil
@@ -221,15 +233,9 @@ func (r *eventReader) next(ctx context.Context, names ...string) (status.Event, 
 	}
 }
 
-// close waits for the command, which ends with the app.
-func (r *eventReader) close() error {
+// close ends it, and waits for what was on its way.
+func (r *eventReader) close() {
+	_ = r.conn.Close()   // the app has gone, or is of no interest any more
 	for range r.events { // the rest nobody asked for
 	}
-	// It ends with an error, since the app it followed went away.
-	_ = r.cmd.Wait()
-	r.cmd = nil
-	return nil
 }
-
-// kill ends the command of a demo that failed.
-func (r *eventReader) kill() { killChild(r.cmd) }
