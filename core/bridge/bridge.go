@@ -221,11 +221,7 @@ func (b *bridge) refuse(id []byte, code int, message string) {
 func (b *bridge) fromClient(line []byte) {
 	m, err := jsonrpc.Parse(line)
 	if err != nil {
-		if invalid, ok := errors.AsType[*jsonrpc.InvalidError](err); ok {
-			b.refuse(invalid.ID, jsonrpc.CodeInvalidRequest, err.Error())
-		} else {
-			b.refuse(nil, jsonrpc.CodeParseError, err.Error())
-		}
+		b.toClient(jsonrpc.NewRefusal(err))
 		return
 	}
 	r := &request{method: m.MethodName(), line: line}

@@ -151,11 +151,7 @@ func (s *session) refuse(id []byte, code int, message string) {
 func (s *session) handle(ctx context.Context, line []byte) {
 	m, err := jsonrpc.Parse(line)
 	if err != nil {
-		if invalid, ok := errors.AsType[*jsonrpc.InvalidError](err); ok {
-			s.refuse(invalid.ID, jsonrpc.CodeInvalidRequest, err.Error())
-		} else {
-			s.refuse(nil, jsonrpc.CodeParseError, err.Error())
-		}
+		s.send(jsonrpc.NewRefusal(err))
 		return
 	}
 	switch m.Kind {

@@ -2,6 +2,7 @@ package jsonrpc
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 )
@@ -123,4 +124,13 @@ func NewError(id []byte, e *Error) []byte {
 		out = append(append(out, `,"data":`...), e.Data...)
 	}
 	return append(out, "}}"...)
+}
+
+// NewRefusal builds the error reply to a line that [Parse] did not accept: a parse
+// error without an id, or an invalid request with the id if there is a usable one.
+func NewRefusal(err error) []byte {
+	if invalid, ok := errors.AsType[*InvalidError](err); ok {
+		return NewError(invalid.ID, &Error{Code: CodeInvalidRequest, Message: err.Error()})
+	}
+	return NewError(nil, &Error{Code: CodeParseError, Message: err.Error()})
 }
