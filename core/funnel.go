@@ -18,6 +18,7 @@ import (
 
 	"mcp-funnel/core/catalog"
 	"mcp-funnel/core/config"
+	"mcp-funnel/core/filewatch"
 	"mcp-funnel/core/hub"
 	"mcp-funnel/core/jsonrpc"
 	"mcp-funnel/core/status"
@@ -58,7 +59,7 @@ type Funnel struct {
 	memory      *memory
 	logs        *serverLogs
 	custody     *upstream.Custody
-	watcher     *config.Watcher
+	watcher     *filewatch.Watcher
 	http        *http.Client
 	supervisor  *upstream.Supervisor
 	hub         *hub.Hub
@@ -103,7 +104,7 @@ func New(o Options) *Funnel {
 	if o.BasePath != "" {
 		paths = append(paths, o.BasePath)
 	}
-	f.watcher = config.NewWatcher(paths, o.Log) // before the file is read: no edit is missed
+	f.watcher = filewatch.New(paths, filewatch.Options{Settle: configSettle, Log: o.Log}) // before the file is read: no edit is missed
 	burst := new(jsonrpc.Burst)
 	launcher := &upstream.Launcher{
 		Environment: f.environment.wait,

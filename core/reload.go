@@ -89,6 +89,9 @@ func texts(issues []config.Issue) []string {
 	return list
 }
 
+// configSettle is how long the config file has to be quiet before it is read.
+const configSettle = 150 * time.Millisecond
+
 // secondLook is how long after a file proved unreadable it is read again before
 // anybody is told: an editor may be in the middle of writing it.
 const secondLook = 400 * time.Millisecond

@@ -20,8 +20,7 @@
 // # Concurrency contract
 //
 // A [Config] and all it holds is immutable once [Parse] or [Load] returned it:
-// share it freely, replace it whole. [Watcher.Run] calls its callback from one
-// goroutine at a time and returns only when that goroutine has ended.
+// share it freely, replace it whole.
 //
 // # What it does not do
 //

@@ -1,4 +1,4 @@
-package config
+package filewatch
 
 import (
 	"context"
@@ -16,6 +16,9 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
+// settle is that of the watchers under test.
+const settle = 150 * time.Millisecond
+
 // limit is what the contract gives a change, and some more for a busy machine.
 const limit = 4 * time.Second
 
@@ -23,7 +26,7 @@ const limit = 4 * time.Second
 // the channel.
 func watching(t *testing.T, setup func(*Watcher), paths ...string) <-chan struct{} {
 	t.Helper()
-	w := NewWatcher(paths, slog.New(slog.DiscardHandler))
+	w := New(paths, Options{Settle: settle, Log: slog.New(slog.DiscardHandler)})
 	if setup != nil {
 		setup(w)
 	}
@@ -80,8 +83,8 @@ func TestC14_RenamedTwiceThenTruncatedAndWritten(t *testing.T) {
 			reported(t, reports, "second rename")
 			write(t, path, `{"a":1}`)
 			reported(t, reports, "truncate and write")
-			if c, err := Load(path, options()); err != nil || len(c.Warnings) != 1 {
-				t.Errorf("after the last report: %+v, %v", c, err)
+			if text := read(t, path); text != `{"a":1}` {
+				t.Errorf("after the last report: %s", text)
 			}
 		})
 	}
@@ -95,18 +98,25 @@ func polling(w *Watcher) {
 
 func TestC14_AHalfWrittenFileIsReportedAgainWhenComplete(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config.json")
-	write(t, path, twoServers)
+	whole := `{"mcpServers":{"a":{"command":"a"}}}`
+	write(t, path, whole)
 	reports := watching(t, nil, path)
-	write(t, path, twoServers[:30])
+	write(t, path, whole[:20])
 	reported(t, reports, "half of it")
-	if _, err := Load(path, options()); err == nil {
-		t.Fatal("a half-written file was read")
-	}
-	write(t, path, twoServers)
+	write(t, path, whole)
 	reported(t, reports, "all of it")
-	if _, err := Load(path, options()); err != nil {
-		t.Errorf("complete file: %v", err)
+	if text := read(t, path); text != whole {
+		t.Errorf("after the last report: %s", text)
 	}
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 func TestWatcherOneSaveIsOneReport(t *testing.T) {
@@ -134,7 +144,7 @@ func TestDebounceWaitsForQuietButNotForEver(t *testing.T) {
 		{1000, 100 * time.Millisecond, settleAtMost},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			var d debounce
+			d := debounce{settle: settle}
 			defer d.stop()
 			begin := time.Now()
 			for range tc.touches {
@@ -262,7 +272,7 @@ func TestWatcherFallsBackWhenNoticesEnd(t *testing.T) {
 
 func TestWatcherCallsSeriallyAndLosesNothing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config.json")
-	w := NewWatcher([]string{path}, slog.New(slog.DiscardHandler))
+	w := New([]string{path}, Options{Settle: settle, Log: slog.New(slog.DiscardHandler)})
 	polling(w)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -298,7 +308,7 @@ func TestWatcherCallsSeriallyAndLosesNothing(t *testing.T) {
 
 func TestInvariant7_WatcherEndsAtOnce(t *testing.T) {
 	for _, setup := range []func(*Watcher){nil, polling} {
-		w := NewWatcher([]string{filepath.Join(t.TempDir(), "c.json")}, slog.New(slog.DiscardHandler))
+		w := New([]string{filepath.Join(t.TempDir(), "c.json")}, Options{Settle: settle, Log: slog.New(slog.DiscardHandler)})
 		if setup != nil {
 			setup(w)
 		}
@@ -308,4 +318,46 @@ func TestInvariant7_WatcherEndsAtOnce(t *testing.T) {
 			t.Error(err)
 		}
 	} // goleak in TestMain sees what stays
+}
+
+// A folder stands for everything in it: also for what is made later, at any depth, and
+// not for what no program is built into.
+func TestWatcherOfATree(t *testing.T) {
+	for name, setup := range map[string]func(*Watcher){"notices": nil, "polling": polling} {
+		t.Run(name, func(t *testing.T) {
+			root := t.TempDir()
+			dist := filepath.Join(root, "dist")
+			reports := watching(t, func(w *Watcher) {
+				w.options.Trees = true
+				if setup != nil {
+					setup(w)
+				}
+			}, dist)
+			mkdir(t, filepath.Join(dist, "lib", "deep"))
+			reported(t, reports, "the tree appears")
+			replace(t, filepath.Join(dist, "lib", "deep", "a.js"), "one")
+			reported(t, reports, "a file appears deep inside")
+			write(t, filepath.Join(dist, "lib", "deep", "a.js"), "three")
+			reported(t, reports, "it is written in place")
+			mkdir(t, filepath.Join(dist, "node_modules", "x"))
+			reported(t, reports, "a folder that is skipped appears")
+			quiet(t, reports, "afterwards")
+			write(t, filepath.Join(dist, "node_modules", "x", "y.js"), "z")
+			quiet(t, reports, "a file in a folder that is skipped")
+		})
+	}
+}
+
+func mkdir(t *testing.T, path string) {
+	t.Helper()
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
 }

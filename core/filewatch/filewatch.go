@@ -1,4 +1,4 @@
-package config
+package filewatch
 
 import (
 	"context"
@@ -14,9 +14,6 @@ import (
 )
 
 const (
-	// settle is how long the files have to be quiet: an editor that truncates,
-	// writes and renames is one change, not three.
-	settle = 150 * time.Millisecond
 	// settleAtMost tells of a change even if the file is written all the time.
 	settleAtMost = time.Second
 	// pollEvery is the interval where the system gives no notice of changes.
@@ -26,24 +23,35 @@ const (
 // errNoNotices says that the system's notices of changes cannot be had.
 var errNoNotices = errors.New("no notices of file changes")
 
+// Options says how to watch.
+type Options struct {
+	// Settle is how long the files have to be quiet before a change is told: an
+	// editor that truncates, writes and renames makes one change, not three.
+	Settle time.Duration
+	// Trees: a path that is a folder stands for everything in it, at any depth.
+	Trees bool
+	// Log gets a line when the system gives no notices, and files are polled.
+	Log *slog.Logger
+}
+
 // Watcher tells when one of some files changes, however it is done: written in
 // place, replaced by renaming, deleted and made anew, through a symbolic link,
 // or with its folder still to be made. It watches folders, because a watch on a
 // file is lost with the first rename.
 type Watcher struct {
-	paths []string
-	log   *slog.Logger
-	seen  []stamp // of paths, as of the last report
+	paths   []string
+	options Options
+	seen    []stamp // of paths, as of the last report
 
 	// For tests: how to get notices, and the interval without them.
 	notices func() (*fsnotify.Watcher, error)
 	poll    time.Duration
 }
 
-// NewWatcher makes a watcher of paths, which need not exist. It notes what is
-// there now: make it before reading the files, and no change in between is lost.
-func NewWatcher(paths []string, log *slog.Logger) *Watcher {
-	w := &Watcher{paths: paths, log: log, notices: fsnotify.NewWatcher, poll: pollEvery}
+// New makes a watcher of paths, which need not exist. It notes what is there now:
+// make it before reading the files, and no change in between is lost.
+func New(paths []string, o Options) *Watcher {
+	w := &Watcher{paths: paths, options: o, notices: fsnotify.NewWatcher, poll: pollEvery}
 	w.seen = w.stamps()
 	return w
 }
@@ -72,7 +80,7 @@ func (w *Watcher) Run(ctx context.Context, changed func()) error {
 		}
 	}
 	if err := w.follow(ctx, report); err != nil {
-		w.log.Warn("watching the config by polling", "err", err)
+		w.options.Log.Warn("watching files by looking at them each second", "err", err)
 		w.pollFiles(ctx, report)
 	}
 	return nil
@@ -86,11 +94,11 @@ func (w *Watcher) follow(ctx context.Context, report func()) error {
 		return fmt.Errorf("%w: %w", errNoNotices, err)
 	}
 	defer func() { _ = notices.Close() }() // nothing is lost if it fails
-	watched := &watchSet{notices: notices}
+	watched := &watchSet{notices: notices, trees: w.options.Trees}
 	if err := watched.update(w.paths); err != nil {
 		return err
 	}
-	var d debounce
+	d := debounce{settle: w.options.Settle}
 	defer d.stop()
 	if w.differs() {
 		d.touch()
@@ -115,7 +123,7 @@ func (w *Watcher) follow(ctx context.Context, report func()) error {
 				return errNoNotices
 			}
 			// Notices were lost: whatever they said, look again.
-			w.log.Debug("file notices lost", "err", err)
+			w.options.Log.Debug("file notices lost", "err", err)
 			relevant = true
 		}
 		if err := watched.update(w.paths); err != nil {
@@ -147,13 +155,22 @@ func (w *Watcher) pollFiles(ctx context.Context, report func()) {
 
 // stamp is what tells one state of a file from another. A missing file has a
 // nil info.
-type stamp struct{ info fs.FileInfo }
+type stamp struct {
+	info fs.FileInfo
+	// inside is that of everything in a folder; 0 when only the path counts.
+	inside uint64
+}
 
 func (w *Watcher) stamps() []stamp {
 	list := make([]stamp, len(w.paths))
 	for i, path := range w.paths {
-		if info, err := os.Stat(path); err == nil {
-			list[i] = stamp{info}
+		info, err := os.Stat(path)
+		if err != nil {
+			continue
+		}
+		list[i].info = info
+		if w.options.Trees && info.IsDir() {
+			list[i].inside = treeStamp(path)
 		}
 	}
 	return list
@@ -173,24 +190,25 @@ func (s stamp) same(o stamp) bool {
 	if s.info == nil || o.info == nil {
 		return s.info == nil && o.info == nil
 	}
-	return os.SameFile(s.info, o.info) && s.info.Size() == o.info.Size() &&
+	return s.inside == o.inside && os.SameFile(s.info, o.info) && s.info.Size() == o.info.Size() &&
 		s.info.Mode() == o.info.Mode() && s.info.ModTime().Equal(o.info.ModTime())
 }
 
 // debounce is a timer that every touch puts off, up to a limit.
 type debounce struct {
-	timer *time.Timer
-	first time.Time // the first touch that has not been reported
+	settle time.Duration
+	timer  *time.Timer
+	first  time.Time // the first touch that has not been reported
 }
 
 // touch notes a change.
 func (d *debounce) touch() {
 	if d.timer == nil {
 		d.first = time.Now()
-		d.timer = time.NewTimer(settle)
+		d.timer = time.NewTimer(d.settle)
 		return
 	}
-	d.timer.Reset(min(settle, max(0, settleAtMost-time.Since(d.first))))
+	d.timer.Reset(min(d.settle, max(0, settleAtMost-time.Since(d.first))))
 }
 
 // due fires when the changes have settled; it never does without one.

@@ -1,4 +1,4 @@
-package config
+package filewatch
 
 import (
 	"errors"
@@ -18,8 +18,10 @@ const maxLinks = 40
 // one of the files to change.
 type watchSet struct {
 	notices *fsnotify.Watcher
+	trees   bool
 	folders map[string]fs.FileInfo // watched now
 	names   map[string]bool        // paths whose notices mean a change
+	inside  map[string]bool        // folders in which every notice does
 }
 
 // concerns reports whether a notice about name means that a file changed, or a
@@ -27,7 +29,7 @@ type watchSet struct {
 func (s *watchSet) concerns(name string) bool {
 	name = filepath.Clean(name)
 	_, folder := s.folders[name]
-	return folder || s.names[name]
+	return folder || s.names[name] || s.inside[filepath.Dir(name)]
 }
 
 // update makes the watches fit what lies at paths now. What appears while it
@@ -36,8 +38,12 @@ func (s *watchSet) update(paths []string) error {
 	const rounds = 5
 	for range rounds {
 		folders, names := map[string]fs.FileInfo{}, map[string]bool{}
+		s.inside = map[string]bool{}
 		for _, path := range paths {
 			trace(path, folders, names)
+			if s.trees {
+				s.enter(path, folders)
+			}
 		}
 		s.names = names
 		if s.current(folders) {
