@@ -1,0 +1,114 @@
+package upstream
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"mcp-funnel/core/config"
+)
+
+// starts keeps servers that run from one package from starting at the same time
+// while none of them has been up: package runners such as npx and uvx download into
+// a cache that several of them at once break.
+type starts struct {
+	mu       sync.Mutex
+	packages map[string]*packageStart
+}
+
+// packageStart is about one package of one runner.
+type packageStart struct {
+	// turn holds a token while a server starts.
+	turn chan struct{}
+	// up: a server has been up, so the package is in the cache. starts.mu is held.
+	up bool
+}
+
+func newStarts() *starts { return &starts{packages: make(map[string]*packageStart)} }
+
+// enter waits for entry's turn, or for the end of ctx. After a start the caller
+// calls leave with whether the server came up.
+func (s *starts) enter(ctx context.Context, entry config.Server) (leave func(up bool), err error) {
+	key := packageOf(entry)
+	if key == "" {
+		return func(bool) {}, nil
+	}
+	s.mu.Lock()
+	p := s.packages[key]
+	if p == nil {
+		p = &packageStart{turn: make(chan struct{}, 1)}
+		s.packages[key] = p
+	}
+	s.mu.Unlock()
+	select {
+	case p.turn <- struct{}{}:
+	case <-ctx.Done():
+		return nil, fmt.Errorf("waiting for another server that runs from %s: %w", key, context.Cause(ctx))
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p.up {
+		<-p.turn // no turns any more
+		return func(bool) {}, nil
+	}
+	return func(up bool) {
+		s.mu.Lock()
+		p.up = p.up || up
+		s.mu.Unlock()
+		<-p.turn
+	}, nil
+}
+
+// runners are the programs that download a package and run it, each with the words
+// that have to follow for that.
+func runners(command string) (words []string, ok bool) {
+	switch command {
+	case "npx", "bunx", "pnpx", "uvx":
+		return nil, true
+	case "npm":
+		return []string{"exec"}, true
+	case "pnpm", "yarn":
+		return []string{"dlx"}, true
+	case "bun":
+		return []string{"x"}, true
+	case "pipx":
+		return []string{"run"}, true
+	case "uv":
+		return []string{"tool", "run"}, true
+	}
+	return nil, false
+}
+
+// packageOf is the runner and the package that entry starts from, such as "npx
+// @scope/name"; "" when it is not known to start from one.
+func packageOf(entry config.Server) string {
+	if entry.Type != config.Stdio {
+		return ""
+	}
+	command := strings.ToLower(filepath.Base(entry.Command))
+	command = strings.TrimSuffix(strings.TrimSuffix(command, ".exe"), ".cmd")
+	words, ok := runners(command)
+	if !ok || len(entry.Args) < len(words) || !slices.Equal(entry.Args[:len(words)], words) {
+		return ""
+	}
+	args := entry.Args[len(words):]
+	for i, arg := range args {
+		name, value, given := strings.Cut(arg, "=")
+		switch {
+		case name == "-p" || name == "--package" || name == "--from" || name == "--spec":
+			if !given && i+1 < len(args) {
+				value = args[i+1]
+			}
+			if value == "" {
+				return ""
+			}
+			return command + " " + value
+		case arg != "" && !strings.HasPrefix(arg, "-"):
+			return command + " " + arg
+		}
+	}
+	return ""
+}
