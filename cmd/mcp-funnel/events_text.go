@@ -51,6 +51,9 @@ func progressFacts(e status.Event) []string {
 	if e.DownMs != nil {
 		add("after %s", span(milliseconds(*e.DownMs)))
 	}
+	if e.Restarts > 0 {
+		add("restart %d", e.Restarts)
+	}
 	if e.Reason != "" {
 		add("%s", oneLine(e.Reason))
 	}

@@ -40,7 +40,7 @@ func describeServers(b *strings.Builder, servers []status.Server, now time.Time)
 	rows := [][]string{{"SERVER", "STATE", "ATTEMPT", "NEXT TRY", "PID", "MEMORY", "TOOLS"}}
 	for _, s := range servers {
 		rows = append(rows, []string{
-			oneLine(s.Name), s.State.Words(), attempt(s), nextTry(s, now), pid(s.PID), memory(s.RSSBytes), tools(s),
+			oneLine(s.Name), s.Words(now), attempt(s), nextTry(s, now), pid(s.PID), memory(s.RSSBytes), tools(s),
 		})
 	}
 	for i, line := range table(rows) {

@@ -113,6 +113,9 @@ type Server struct {
 	StartupTimeout time.Duration
 	// CallTimeout limits one call; 0: the client decides.
 	CallTimeout time.Duration
+	// PingInterval is how long an idle connection may be silent before the server is
+	// asked whether it is still there; 0: it is never asked.
+	PingInterval time.Duration
 	// Prefix goes before the names of this server's tools; the name if the
 	// entry has none. Empty: the tools' own names are exposed.
 	Prefix string
@@ -150,6 +153,10 @@ func defaults() *Config {
 		},
 	}
 }
+
+// defaultPingInterval is that of servers reached over HTTP. A process of ours is not
+// asked unless the user wants it: its end is noticed anyway.
+const defaultPingInterval = 30 * time.Second
 
 // defaultStartupTimeout leaves room for a package runner that downloads first.
 const defaultStartupTimeout = 120 * time.Second

@@ -48,6 +48,7 @@ func (e *entry) read() Server {
 		s.Scope = Shared
 		return *s
 	}
+	s.PingInterval = -1 // not given: by type
 	for _, m := range e.members {
 		if m.key != "transport" && !e.readLaunch(m) {
 			e.readPolicy(m)
@@ -60,6 +61,12 @@ func (e *entry) read() Server {
 		}
 	}
 	e.resolve()
+	if s.PingInterval < 0 {
+		s.PingInterval = 0
+		if s.Type != Stdio {
+			s.PingInterval = defaultPingInterval
+		}
+	}
 	if s.Scope == "" {
 		s.Scope = Shared
 		if e.project {
@@ -184,6 +191,8 @@ func (e *entry) readPolicy(m member) {
 		s.Scope = Scope(scope)
 	case "startupTimeoutMs":
 		read(m.node, asMillis(1), &s.StartupTimeout, e.report)
+	case "pingIntervalMs":
+		read(m.node, asMillis(0), &s.PingInterval, e.report)
 	case "callTimeoutMs":
 		read(m.node, asMillis(0), &s.CallTimeout, e.report)
 	case "timeout":

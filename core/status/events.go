@@ -29,6 +29,7 @@ type Event struct {
 	ProbeIntervalMs *int64 `json:"probeIntervalMs,omitempty"`
 	N               int    `json:"n,omitempty"`
 	DownMs          *int64 `json:"downMs,omitempty"`
+	Restarts        int    `json:"restarts,omitempty"`
 	Error           string `json:"error,omitempty"`
 
 	Session string  `json:"session,omitempty"`
@@ -46,7 +47,7 @@ type Event struct {
 // and State as well.
 const (
 	EventConnecting         = "server.connecting"
-	EventConnected          = "server.connected"            // PID, ProtocolVersion, Tools
+	EventConnected          = "server.connected"            // PID, ProtocolVersion, Tools; of a later one Restarts and DownMs
 	EventDisconnected       = "server.disconnected"         // Reason, perhaps ExitCode and StderrTail
 	EventReconnecting       = "server.reconnecting"         // Attempt, MaxAttempts, NextRetryMs, Error
 	EventSlowProbeStarted   = "server.slow_probe_started"   // ProbeIntervalMs, Error

@@ -82,6 +82,19 @@ type Server struct {
 	Instances []Instance `json:"instances"`
 }
 
+// Words is the state as people read it at now. A start that takes its time tells
+// how long it has been under way: "starting (75 s)".
+func (s Server) Words(now time.Time) string {
+	took := now.Sub(s.Since.Time).Truncate(time.Second)
+	if s.State != Connecting || s.Since.IsZero() || took < slowStart {
+		return s.State.Words()
+	}
+	return fmt.Sprintf("starting (%d s)", int(took.Seconds()))
+}
+
+// slowStart is how long a start may take without being told of.
+const slowStart = 3 * time.Second
+
 // Instance is one process of a server with scope project or session.
 type Instance struct {
 	Folder string `json:"folder"`

@@ -30,9 +30,20 @@ func (u *Upstream) startAttempt(ctx context.Context) {
 	u.work.Go(func() { u.results <- u.attempt(ctx, entry) })
 }
 
-// attempt opens a fresh transport, greets the server and reads its lists. When it
-// fails nothing is left of the transport.
+// attempt waits for the server's turn and connects to it. When that fails nothing is
+// left of it.
 func (u *Upstream) attempt(ctx context.Context, entry config.Server) attemptResult {
+	leave, err := u.deps.starts.enter(ctx, entry)
+	if err != nil {
+		return attemptResult{err: err}
+	}
+	result := u.connect(ctx, entry)
+	leave(result.err == nil)
+	return result
+}
+
+// connect opens a fresh transport, greets the server and reads its lists.
+func (u *Upstream) connect(ctx context.Context, entry config.Server) attemptResult {
 	late := fmt.Errorf("it did not finish its start within %s (startupTimeoutMs in its config)", entry.StartupTimeout)
 	ctx, cancel := context.WithTimeoutCause(ctx, entry.StartupTimeout, late)
 	defer cancel()
@@ -72,6 +83,9 @@ func (u *Upstream) attemptEnded(ctx context.Context, result attemptResult) {
 	}
 	if result.err != nil {
 		u.facts.lastError, u.facts.stderrTail = result.err.Error(), result.stderr
+		if refused, ok := errors.AsType[*statusError](result.err); ok {
+			u.machine.hold(refused.retryAfter, time.Now())
+		}
 		if _, refused := errors.AsType[*AuthError](result.err); refused {
 			u.carryOut(ctx, inRefused)
 		} else {
@@ -95,6 +109,8 @@ func (u *Upstream) connected(ctx context.Context, result attemptResult) {
 	u.tools, u.toolsOf = result.tools, result.fingerprint
 	u.mu.Unlock()
 	u.carryOut(ctx, inConnected)
+	_, heard := result.link.activity()
+	u.health.begin(u.entry.PingInterval, heard)
 	u.settle()
 	u.unpark(result.link)
 	u.deps.Changed()

@@ -9,7 +9,9 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"strconv"
 	"strings"
+	"time"
 
 	"mcp-funnel/core/jsonrpc"
 )
@@ -37,6 +39,8 @@ func (e *SessionLostError) Error() string {
 type statusError struct {
 	status int
 	text   string
+	// retryAfter is how long the server asks to be left alone; 0 when it does not.
+	retryAfter time.Duration
 }
 
 func (e *statusError) Error() string { return e.text }
@@ -177,7 +181,20 @@ func (t *streamable) refusal(p httpReply, body []byte, own bool) error {
 	if !t.greeted() && (p.StatusCode == http.StatusNotFound || p.StatusCode == http.StatusMethodNotAllowed) {
 		text += "; is the url in its config the one for MCP?"
 	}
-	return &statusError{status: p.StatusCode, text: text}
+	return &statusError{status: p.StatusCode, text: text, retryAfter: retryAfter(p.Header.Get("Retry-After"), time.Now())}
+}
+
+// retryAfter reads the header of that name (RFC 9110, section 10.2.3): seconds or a
+// date. What is neither, or past, is 0.
+func retryAfter(value string, now time.Time) time.Duration {
+	value = strings.TrimSpace(value)
+	if seconds, err := strconv.ParseUint(value, 10, 31); err == nil {
+		return time.Duration(seconds) * time.Second
+	}
+	if at, err := http.ParseTime(value); err == nil {
+		return max(0, at.Sub(now))
+	}
+	return 0
 }
 
 // sessionLost reports whether the server does not know the session of a request.

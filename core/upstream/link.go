@@ -61,8 +61,12 @@ type link struct {
 	again func(*link, *Request)
 	// toolsChanged has room for one token: the server's list of tools changed.
 	toolsChanged chan struct{}
+	// doubt has room for one token: a request was answered as if nobody were there.
+	doubt chan struct{}
 	// callTimeout ends a relayed call without progress; 0 never does.
 	callTimeout time.Duration
+	// received counts the messages that came.
+	received atomic.Uint64
 
 	mu      sync.Mutex
 	lastID  int64
@@ -89,6 +93,7 @@ func newLink(name string, callTimeout time.Duration) *link {
 		name:         name,
 		callTimeout:  callTimeout,
 		toolsChanged: make(chan struct{}, 1),
+		doubt:        make(chan struct{}, 1),
 		waiting:      make(map[int64]*waiter),
 	}
 }
@@ -303,8 +308,17 @@ func (l *link) sendCancelled(id int64, params []byte) {
 	_ = l.notify("notifications/cancelled", out)
 }
 
+// activity reports whether somebody waits for an answer now, and how many messages
+// have come so far.
+func (l *link) activity() (busy bool, received uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.waiting) > 0, l.received.Load()
+}
+
 // Receive implements [Sink].
 func (l *link) Receive(m jsonrpc.Message) {
+	l.received.Add(1)
 	switch m.Kind {
 	case jsonrpc.Response:
 		l.receiveReply(m)
@@ -402,11 +416,24 @@ func (l *link) Failed(id int64, err error) {
 	case endsConnection(err):
 		w.request.fail(l.lostCall(w.request, err))
 	default:
+		l.doubtAfter(err)
 		w.request.fail(&jsonrpc.Error{
 			Code: jsonrpc.CodeServerError,
 			Message: fmt.Sprintf("%q failed: %v. Server %q is still connected; the call may have run and is not sent again",
 				w.request.Label, err, l.name),
 		})
+	}
+}
+
+// doubtAfter lets the owner of the link look whether the server is still there.
+func (l *link) doubtAfter(err error) {
+	refused, ok := errors.AsType[*statusError](err)
+	if !ok || !nobodyBehind(refused.status) {
+		return
+	}
+	select {
+	case l.doubt <- struct{}{}:
+	default:
 	}
 }
 

@@ -13,10 +13,15 @@ const (
 	// quickRetry is the delay before the first attempt after a stable connection
 	// was lost: most often the server was just restarted.
 	quickRetry = 100 * time.Millisecond
-	// authInterval is how often a server that refuses our credentials is tried.
+	// authInterval is how often, at most, a server that refuses our credentials is
+	// tried.
 	authInterval = time.Hour
+	// maxHold bounds what a server can ask for with Retry-After.
+	maxHold = time.Hour
 	// wakeInterval is the least time between two automatic wake-ups.
 	wakeInterval = 5 * time.Second
+	// crashLoop is how many short lives in a row make one.
+	crashLoop = 3
 )
 
 // phase says what will move the machine next. Exactly one thing will.
@@ -70,6 +75,8 @@ const (
 	inLost
 	// inStopped: closing, or the cancelled attempt, is over and nothing is left.
 	inStopped
+	// inTouched: a file that the server is made of changed.
+	inTouched
 )
 
 // action is what the owner of a machine has to do after a step.
@@ -96,8 +103,10 @@ type machine struct {
 	state status.State
 	// since is when state was entered.
 	since time.Time
-	// wakeAt is when the timer fires, in phase waiting or on the way there.
+	// wakeAt is when the timer fires, in phase waiting or on the way there. woken:
+	// an automatic wake-up put it there.
 	wakeAt time.Time
+	woken  bool
 	// next is what follows phase stopping.
 	next goal
 	// attempt counts the attempts since the counter was reset, the one planned or
@@ -110,6 +119,12 @@ type machine struct {
 	connectedAt, downSince time.Time
 	// lastWake is when an automatic wake-up last had an effect.
 	lastWake time.Time
+	// held is the moment before which the server asked not to be tried again; only
+	// a person may. Zero when it did not ask.
+	held time.Time
+	// shortLives counts the connections in a row that were lost before they were
+	// stable.
+	shortLives int
 	// connections counts how often it came up.
 	connections int
 }
@@ -132,6 +147,8 @@ func (m *machine) step(in input, now time.Time) action {
 		return m.restart(now)
 	case inWake:
 		return m.wake(now)
+	case inTouched:
+		return m.touched(now)
 	case inTimer:
 		return m.timer(now)
 	case inConnected, inFailed, inRefused:
@@ -192,27 +209,57 @@ func (m *machine) restart(now time.Time) action {
 	return doAttempt
 }
 
-func (m *machine) resetCounters() { m.attempt, m.probe, m.quick = 0, 0, false }
+// touched restarts a server that runs with what it is made of now. The counters stay:
+// a program that does not work is not tried without end because it is edited.
+func (m *machine) touched(now time.Time) action {
+	if m.phase != attempting && m.phase != up {
+		return m.wake(now)
+	}
+	m.enter(status.Connecting, now)
+	m.phase, m.next = stopping, goalAttempt
+	return doStop
+}
 
-// wake brings the next attempt forward. Servers that wait for a log-in do not
-// wake: the same credentials would be refused again.
+func (m *machine) resetCounters() {
+	m.attempt, m.probe, m.quick, m.shortLives = 0, 0, false, 0
+	m.held = time.Time{}
+}
+
+// hold notes that the server asked not to be tried again for d. It comes before the
+// inFailed it belongs to.
+func (m *machine) hold(d time.Duration, now time.Time) {
+	if d > 0 {
+		m.held = now.Add(min(d, maxHold))
+	}
+}
+
+// wake brings the next attempt forward: to now, or to when the next automatic
+// wake-up may come. Servers that wait for a log-in do not wake: the same
+// credentials would be refused again.
 func (m *machine) wake(now time.Time) action {
 	pending := m.phase == waiting || m.phase == stopping && m.next == goalWait
-	if !pending || m.state == status.NeedsAuth || now.Sub(m.lastWake) < wakeInterval && !m.lastWake.IsZero() {
+	if !pending || m.state == status.NeedsAuth {
 		return doNothing
 	}
-	m.lastWake = now
-	if m.phase == stopping {
-		m.wakeAt = now
-		return doNothing
+	at := now
+	if earliest := m.lastWake.Add(wakeInterval); !m.lastWake.IsZero() && at.Before(earliest) {
+		at = earliest
 	}
-	m.phase = attempting
-	return doAttempt
+	if at.Before(m.held) {
+		at = m.held
+	}
+	if m.wakeAt.After(at) {
+		m.wakeAt, m.woken = at, true
+	}
+	return m.timer(now)
 }
 
 func (m *machine) timer(now time.Time) action {
 	if m.phase != waiting || now.Before(m.wakeAt) {
 		return doNothing
+	}
+	if m.woken {
+		m.lastWake = now
 	}
 	m.phase = attempting
 	return doAttempt
@@ -225,7 +272,7 @@ func (m *machine) attempted(outcome input, now time.Time) action {
 		return doNothing
 	}
 	if outcome == inConnected {
-		m.phase, m.connectedAt = up, now
+		m.phase, m.connectedAt, m.held = up, now, time.Time{}
 		m.connections++
 		m.enter(status.Connected, now)
 		return doNothing
@@ -248,6 +295,8 @@ func (m *machine) lost(now time.Time) action {
 	if stable := now.Sub(m.connectedAt) >= m.policy.StableAfter; stable {
 		m.resetCounters()
 		m.quick = true
+	} else {
+		m.shortLives++
 	}
 	m.phase, m.next = stopping, goalWait
 	m.plan(false, now)
@@ -271,12 +320,17 @@ func (m *machine) stopped(now time.Time) action {
 	return doNothing
 }
 
+// looping reports whether the server comes up only to be lost again.
+func (m *machine) looping() bool { return m.shortLives >= crashLoop }
+
 // plan sets the state and the time of the next attempt after a failure.
 func (m *machine) plan(refused bool, now time.Time) {
+	m.woken = false
 	switch {
 	case refused:
 		m.enter(status.NeedsAuth, now)
-		m.wakeAt = now.Add(m.jitter(authInterval))
+		// Jitter only lengthens it: accounts were suspended for less.
+		m.wakeAt = now.Add(authInterval + time.Duration(float64(authInterval)*m.policy.Jitter*m.random()))
 	case m.state != status.SlowProbe && m.policy.Enabled && m.attempt < m.policy.MaxAttempts:
 		m.attempt++
 		m.enter(status.Reconnecting, now)
@@ -289,6 +343,9 @@ func (m *machine) plan(refused bool, now time.Time) {
 		}
 		m.enter(status.SlowProbe, now)
 		m.wakeAt = now.Add(m.jitter(m.policy.SlowProbeInterval))
+	}
+	if m.wakeAt.Before(m.held) {
+		m.wakeAt = m.held
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -178,18 +179,83 @@ func TestMachineNeedsAuthTriesOnceAnHourAndDoesNotWake(t *testing.T) {
 
 func TestMachineWakesAtMostOnceInFiveSeconds(t *testing.T) {
 	now := time.Unix(1000, 0)
-	m := newMachine(testPolicy(), half, now)
+	policy := testPolicy()
+	policy.InitialDelay, policy.MaxDelay = time.Minute, time.Minute
+	m := newMachine(policy, half, now)
 	m.step(inEnabled, now)
 	m.step(inFailed, now)
 	if m.step(inWake, now) != doAttempt {
 		t.Fatal("the first wake-up did nothing")
 	}
 	m.step(inFailed, now)
-	if m.step(inWake, now.Add(wakeInterval-time.Millisecond)) != doNothing {
-		t.Error("a second wake-up within the interval had an effect")
+	if m.step(inWake, now.Add(time.Second)) != doNothing {
+		t.Error("a second wake-up within the interval acted at once")
 	}
-	if m.step(inWake, now.Add(wakeInterval)) != doAttempt {
-		t.Error("a wake-up after the interval had none")
+	if got := m.wakeAt.Sub(now); got != wakeInterval {
+		t.Errorf("it brought the next try to %s after the last wake-up, want %s", got, wakeInterval)
+	}
+	if m.step(inTimer, now.Add(wakeInterval)) != doAttempt {
+		t.Error("the try that was brought forward did not begin")
+	}
+}
+
+func TestMachineHeedsRetryAfter(t *testing.T) {
+	now := time.Unix(1000, 0)
+	m := newMachine(testPolicy(), half, now)
+	m.step(inEnabled, now)
+	m.hold(90*time.Second, now)
+	m.step(inFailed, now)
+	if got := m.wakeAt.Sub(now); got != 90*time.Second {
+		t.Errorf("next try after %s", got)
+	}
+	if m.step(inWake, now.Add(time.Second)) != doNothing || m.wakeAt.Sub(now) != 90*time.Second {
+		t.Errorf("a call brought the try forward to %s", m.wakeAt.Sub(now))
+	}
+	if m.step(inReconnect, now.Add(time.Second)) != doAttempt {
+		t.Error("a person's Reconnect did not act at once")
+	}
+	m.step(inFailed, now.Add(time.Second))
+	if got := m.wakeAt.Sub(now); got != 2*time.Second {
+		t.Errorf("after a Reconnect the hold lasts on: next try after %s", got)
+	}
+	m.hold(1000*time.Hour, now)
+	m.step(inTimer, m.wakeAt)
+	m.step(inFailed, now.Add(2*time.Second))
+	if got := m.wakeAt.Sub(now); got != maxHold {
+		t.Errorf("a server put itself off by %s", got)
+	}
+}
+
+// The state of a crash loop is told as such, and ends with the first stable life.
+func TestC83_CrashLoopIsToldAndSlowedDown(t *testing.T) {
+	now := time.Unix(0, 0)
+	m := newMachine(testPolicy(), half, now)
+	m.step(inEnabled, now)
+	lives := func(n int, length time.Duration) {
+		for range n {
+			m.step(inConnected, now)
+			now = now.Add(length)
+			m.step(inLost, now)
+			m.step(inStopped, now)
+			now = m.wakeAt
+			m.step(inTimer, now)
+		}
+	}
+	lives(2, 2*time.Second)
+	if m.looping() {
+		t.Error("two short lives are told as a crash loop")
+	}
+	began := now
+	lives(10, 2*time.Second)
+	if !m.looping() || m.shortLives != 12 || m.state != status.SlowProbe {
+		t.Errorf("after 12 short lives: looping %v, %d lives, state %s", m.looping(), m.shortLives, m.state)
+	}
+	if took := now.Sub(began); took < 8*time.Minute {
+		t.Errorf("ten restarts within %s", took)
+	}
+	lives(1, time.Minute)
+	if m.looping() || m.shortLives != 0 {
+		t.Errorf("a stable life did not end the loop: %d", m.shortLives)
 	}
 }
 
@@ -207,24 +273,51 @@ func TestJitterStaysInItsShareAndComesAfterTheCap(t *testing.T) {
 	}
 }
 
-// A day against a server that refuses its connections: the rate is polite.
+// A day against a server that refuses its connections: the rate is polite. With
+// refused credentials it is slower by far.
 func TestC76_DeadServerIsTriedOncePerMinute(t *testing.T) {
 	policy := config.Reconnect{
 		Enabled: true, MaxAttempts: 10, InitialDelay: time.Second, BackoffMultiplier: 2, MaxDelay: time.Minute,
 		Jitter: 0.25, SlowProbeInterval: time.Minute, StableAfter: time.Minute,
 	}
-	now := time.Unix(0, 0)
-	m := newMachine(policy, half, now)
-	m.step(inEnabled, now)
-	attempts := 1
-	for end := now.Add(24 * time.Hour); now.Before(end); attempts++ {
-		_, delays := drive(m, &now, 1)
-		if delays[0] > 75*time.Second {
-			t.Fatalf("a delay of %s", delays[0])
-		}
-	}
-	if attempts < 1400 || attempts > 1475 {
-		t.Errorf("%d attempts in a day", attempts)
+	for _, test := range []struct {
+		name            string
+		outcome         input
+		least, most     int
+		longest, closer time.Duration
+	}{
+		{"refused connections", inFailed, 1400, 1475, 75 * time.Second, 0},
+		{"refused credentials", inRefused, 18, 30, 75 * time.Minute, time.Hour},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var days []int
+			for seed := range uint64(20) {
+				random := rand.New(rand.NewPCG(seed, 1))
+				now := time.Unix(0, 0)
+				m := newMachine(policy, random.Float64, now)
+				m.step(inEnabled, now)
+				attempts := 1
+				for end := now.Add(24 * time.Hour); ; attempts++ {
+					m.step(test.outcome, now)
+					if delay := m.wakeAt.Sub(now); delay > test.longest || delay < test.closer {
+						t.Fatalf("a delay of %s", delay)
+					}
+					if now = m.wakeAt; !now.Before(end) {
+						break
+					}
+					if m.step(inTimer, now) != doAttempt {
+						t.Fatal("no attempt at its time")
+					}
+				}
+				days = append(days, attempts)
+			}
+			slices.Sort(days)
+			median := days[len(days)/2]
+			t.Logf("requests in a day: %d (median of 20 seeds; %d to %d)", median, days[0], days[len(days)-1])
+			if median < test.least || median > test.most {
+				t.Errorf("%d attempts in a day, want %d to %d", median, test.least, test.most)
+			}
+		})
 	}
 }
 
@@ -280,8 +373,11 @@ func live(t *testing.T, inputs []byte) {
 	m := newMachine(testPolicy(), half, now)
 	open := 0
 	for _, b := range inputs {
-		in := input(b % 11)
-		now = now.Add(time.Duration(b/11) * time.Second)
+		in := input(b % byte(inTouched+1))
+		now = now.Add(time.Duration(b/12) * time.Second)
+		if b > 230 && m.phase == attempting { // its failure asks for time
+			m.hold(time.Duration(b)*time.Minute, now)
+		}
 		switch in { // what the world does only when it can
 		case inTimer:
 			now = maxTime(now, m.wakeAt)
@@ -301,12 +397,15 @@ func live(t *testing.T, inputs []byte) {
 				continue
 			}
 			open = 0
-		case inEnabled, inDisabled, inInvalid, inReconnect, inWake:
+		case inEnabled, inDisabled, inInvalid, inReconnect, inWake, inTouched:
 		}
 		if in == inReconnect && (m.state == status.Disabled || m.state == status.Invalid) {
 			continue // its owner does not pass that on
 		}
 		if m.step(in, now) == doAttempt {
+			if in == inWake && now.Before(m.held) {
+				t.Fatalf("an automatic wake-up did not heed Retry-After")
+			}
 			open++
 		}
 		checkWakeUp(t, m, open)

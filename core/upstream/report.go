@@ -108,6 +108,9 @@ func (u *Upstream) eventOf(before machine, in input) (status.Event, bool) {
 		u.mu.Unlock()
 		event.Name, event.Error = status.EventConnected, ""
 		event.PID, event.ProtocolVersion, event.Tools = u.facts.pid, u.facts.version, &tools
+		if before.state.Down() {
+			event.Restarts, event.DownMs = u.facts.restarts, ms(before.downFor(now))
+		}
 		if before.state == status.SlowProbe {
 			recovered := status.Event{Name: status.EventSlowProbeRecovered, Server: u.name, State: m.state}
 			recovered.DownMs = ms(before.downFor(now))
@@ -160,12 +163,16 @@ func (u *Upstream) announce(event status.Event) {
 		attrs = append(attrs, "err", text)
 	}
 	switch event.Name {
-	case status.EventSlowProbeAttempt:
-		u.deps.Log.Debug("server", attrs...)
 	case status.EventReconnecting:
 		attrs = append(attrs, "attempt", event.Attempt, "nextRetryMs", *event.NextRetryMs)
-		u.deps.Log.Info("server", attrs...)
-	default:
-		u.deps.Log.Info("server", attrs...)
+	case status.EventConnected:
+		attrs = append(attrs, "pid", event.PID, "restarts", event.Restarts)
+		if event.DownMs != nil {
+			attrs = append(attrs, "downMs", *event.DownMs)
+		}
+	case status.EventSlowProbeAttempt:
+		u.deps.Log.Debug("server", append(attrs, "n", event.N)...)
+		return
 	}
+	u.deps.Log.Info("server", attrs...)
 }

@@ -106,7 +106,7 @@ func (u *Upstream) expire(r *Request) {
 
 // describe says in words how a server that is down stands.
 func describe(s status.Server, now time.Time) string {
-	text := s.State.Words()
+	text := s.Words(now)
 	if s.State == status.Reconnecting {
 		text += fmt.Sprintf(", attempt %d of %d", s.Attempt, s.MaxAttempts)
 	}

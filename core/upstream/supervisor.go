@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 
 	"mcp-funnel/core/config"
 )
@@ -34,6 +35,7 @@ type member struct {
 
 // NewSupervisor returns a supervisor of no servers.
 func NewSupervisor(deps Deps) *Supervisor {
+	deps.starts = newStarts()
 	return &Supervisor{
 		deps:    deps,
 		applied: make(chan struct{}, 1),
@@ -159,6 +161,25 @@ func (s *Supervisor) Settle(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
+	}
+}
+
+// checkPause lies between two servers that are looked at, so that a machine that
+// wakes up is not busy with all of them at once.
+const checkPause = 100 * time.Millisecond
+
+// CheckAll has every server looked at, one after the other; see [Upstream.Check]. It
+// returns when that is under way for all, or ctx ends.
+func (s *Supervisor) CheckAll(ctx context.Context) {
+	for i, u := range s.Upstreams() {
+		if i > 0 {
+			select {
+			case <-time.After(checkPause):
+			case <-ctx.Done():
+				return
+			}
+		}
+		u.Check()
 	}
 }
 

@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"reflect"
 	"sync"
@@ -33,6 +34,8 @@ type Deps struct {
 	Log *slog.Logger
 	// Random returns numbers in [0, 1) for jitter.
 	Random func() float64
+	// starts is shared by all servers; [NewSupervisor] and [New] see to it.
+	starts *starts
 }
 
 // Upstream is one configured server. See the package comment for its life.
@@ -55,6 +58,8 @@ type Upstream struct {
 	closed  chan struct{}
 	relists chan relistResult
 	listing bool // a relist is under way
+	health  health
+	watch   watch
 	work    sync.WaitGroup
 
 	mu     sync.Mutex
@@ -78,7 +83,9 @@ type orders struct {
 	entry     *config.Server
 	on        *bool
 	reconnect bool
-	wake      bool
+	// wake: a request waits for the server. check: it is worth a look. touched: a
+	// file it is made of changed.
+	wake, check, touched bool
 }
 
 // facts are the parts of the published status that are not the machine's.
@@ -93,6 +100,9 @@ type facts struct {
 // New returns an upstream for entry, at rest; on is false when the user switched
 // it off. Run starts it.
 func New(entry config.Server, on bool, deps Deps) *Upstream {
+	if deps.starts == nil {
+		deps.starts = newStarts()
+	}
 	u := &Upstream{
 		name:    entry.Name,
 		deps:    deps,
@@ -104,6 +114,7 @@ func New(entry config.Server, on bool, deps Deps) *Upstream {
 		results: make(chan attemptResult, 1),
 		closed:  make(chan struct{}, 1),
 		relists: make(chan relistResult, 1),
+		health:  newHealth(),
 		tools:   deps.Remembered(entry),
 		toolsOf: entry.Fingerprint(),
 	}
@@ -123,7 +134,10 @@ func (u *Upstream) Run(ctx context.Context) error {
 	defer u.work.Wait()
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
+	defer u.health.timer.Stop()
+	defer u.watch.end()
 
+	u.watchFiles(ctx)
 	u.carryOut(ctx, u.wish())
 	for {
 		u.setTimer(timer)
@@ -138,7 +152,13 @@ func (u *Upstream) Run(ctx context.Context) error {
 		case result := <-u.results:
 			u.attemptEnded(ctx, result)
 		case <-u.lost():
-			u.connectionLost(ctx)
+			u.connectionLost(ctx, u.live.transport.Err())
+		case <-u.doubted():
+			u.examine(ctx, true)
+		case <-u.health.timer.C:
+			u.examine(ctx, false)
+		case answer := <-u.health.answers:
+			u.pinged(ctx, answer)
 		case <-u.closed:
 			u.carryOut(ctx, inStopped)
 		case <-u.changed():
@@ -208,6 +228,11 @@ func (u *Upstream) SetEnabled(on bool) { u.order(func(o *orders) { o.on = &on })
 // changed concerns it.
 func (u *Upstream) Apply(entry config.Server) { u.order(func(o *orders) { o.entry = &entry }) }
 
+// Check has the server looked at soon, because something happened after which that
+// is worth it: the machine woke up, or the network is back. One that is away is tried,
+// one that can be asked is pinged.
+func (u *Upstream) Check() { u.order(func(o *orders) { o.check = true }) }
+
 // obey carries out the noted orders.
 func (u *Upstream) obey(ctx context.Context) {
 	u.mu.Lock()
@@ -221,16 +246,22 @@ func (u *Upstream) obey(ctx context.Context) {
 	}
 	if o.entry != nil {
 		restart = u.takeEntry(*o.entry) || restart
+		u.watchFiles(ctx)
 	}
 	switch after := u.wish(); {
 	case after == inEnabled && restart:
 		u.carryOut(ctx, inReconnect)
 	case after != before || after == inInvalid && *problem != *u.entry.Problem:
 		u.carryOut(ctx, after)
-	case o.wake:
+	case o.touched:
+		u.carryOut(ctx, inTouched)
+	case o.wake || o.check:
 		u.carryOut(ctx, inWake)
 	case o.entry != nil:
 		u.show() // what is shown of the entry may have changed
+	}
+	if o.check {
+		u.examine(ctx, true)
 	}
 }
 
@@ -273,6 +304,7 @@ func (u *Upstream) stop() {
 func (u *Upstream) closeLink(cause error) {
 	gone := u.live
 	u.live = nil
+	u.health.end()
 	u.mu.Lock()
 	u.link = nil
 	u.mu.Unlock()
@@ -284,13 +316,16 @@ func (u *Upstream) closeLink(cause error) {
 	})
 }
 
-// connectionLost is told by the transport.
-func (u *Upstream) connectionLost(ctx context.Context) {
-	err := tidy(u.live.transport, u.live.transport.Err())
+// connectionLost takes leave of a connection that is over because of why.
+func (u *Upstream) connectionLost(ctx context.Context, why error) {
+	err := tidy(u.live.transport, why)
 	u.facts.lastError = err.Error()
 	u.facts.stderrTail = u.live.transport.StderrTail()
 	before := *u.machine
 	u.machine.step(inLost, time.Now())
+	if u.machine.looping() {
+		u.facts.lastError = fmt.Sprintf("crash loop (%d): %s", u.machine.shortLives, u.facts.lastError)
+	}
 	u.closeLink(err)
 	u.announceLoss(err)
 	u.publish(before, inLost)
