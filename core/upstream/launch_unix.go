@@ -7,6 +7,9 @@ import (
 	"syscall"
 )
 
+// group has nothing of its own: the leader's pid is the id of the process group.
+type group struct{}
+
 // launch starts cmd as the leader of a new process group.
 func launch(cmd *exec.Cmd) (*process, error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

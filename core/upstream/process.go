@@ -14,6 +14,8 @@ var ansi = regexp.MustCompile(`\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|
 type process struct {
 	cmd *exec.Cmd
 	pid int
+	// group is what the system needs to end its descendants with it.
+	group group
 	// exited is closed when the process has ended; exit is valid then. Where the
 	// system allows it, the process is not yet reaped at that moment, so that its
 	// pid, which is the id of the group too, cannot belong to anybody else.
