@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"bytes"
 	"encoding/json"
 	"regexp"
 	"strings"
@@ -83,6 +84,7 @@ func FuzzRepair(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, tool []byte) {
+		tool = bytes.TrimSpace(tool) // as an element of a list
 		var before map[string]json.RawMessage
 		// Bytes that are no UTF-8 pass through; encoding/json cannot confirm it.
 		if !utf8.Valid(tool) || json.Unmarshal(tool, &before) != nil || repeats(tool) {

@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// group has nothing of its own: the leader's pid is the id of the process group.
-type group struct{}
+// group is the id of the process group, which is the pid of its leader.
+type group int
 
 // launch starts cmd as the leader of a new process group.
 func launch(cmd *exec.Cmd) (*process, error) {
@@ -16,7 +16,8 @@ func launch(cmd *exec.Cmd) (*process, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	p := &process{cmd: cmd, pid: cmd.Process.Pid, exited: make(chan struct{})}
+	pid := cmd.Process.Pid
+	p := &process{cmd: cmd, pid: pid, group: group(pid), exited: make(chan struct{})}
 	go p.await()
 	return p, nil
 }

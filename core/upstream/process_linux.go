@@ -59,7 +59,7 @@ func (p *process) signalGroup(kill bool) {
 		signal = unix.SIGKILL
 	}
 	// They fail only when nobody is left, which is what we want.
-	_ = unix.Kill(-p.pid, signal)
+	_ = unix.Kill(-int(p.group), signal)
 	endTagged(child{Tag: p.tag}, kill)
 }
 
@@ -70,7 +70,7 @@ func (p *process) groupAlive() bool {
 	alive := false
 	eachProcess(func(pid int, stat processStat) {
 		if !alive && !stat.zombie {
-			alive = stat.group == p.pid || hasVariable(pid, want)
+			alive = stat.group == int(p.group) || hasVariable(pid, want)
 		}
 	})
 	return alive

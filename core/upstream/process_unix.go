@@ -34,11 +34,11 @@ func (p *process) signalGroup(kill bool) {
 		signal = unix.SIGKILL
 	}
 	// It fails only when nobody is left, which is what we want.
-	_ = unix.Kill(-p.pid, signal)
+	_ = unix.Kill(-int(p.group), signal)
 }
 
 // groupAlive reports whether somebody of the group lives.
-func (p *process) groupAlive() bool { return !errors.Is(unix.Kill(-p.pid, 0), unix.ESRCH) }
+func (p *process) groupAlive() bool { return !errors.Is(unix.Kill(-int(p.group), 0), unix.ESRCH) }
 
 // reap does nothing: await did.
 func (p *process) reap() {}
