@@ -53,7 +53,7 @@ func (a *app) connection(ctx context.Context, c net.Conn) error {
 		return err
 	}
 	peer := hub.Peer{
-		PID: hello.PID, Registered: hello.Name,
+		PID: hello.PID, Registered: hello.Name, Resume: hello.Resume,
 		CWD: cmp.Or(hello.Env["CLAUDE_PROJECT_DIR"], hello.CWD),
 	}
 	return a.funnel.ServeBridge(ctx, welcome.Session, conn, conn.R, peer)

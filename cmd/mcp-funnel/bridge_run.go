@@ -40,8 +40,10 @@ func runBridge(ctx context.Context, o bridgeOptions) error {
 	}
 	log := slog.New(slog.NewTextHandler(o.stderr, nil))
 	return bridge.Run(ctx, bridge.Options{
-		In: o.in, Out: o.out, NoStart: o.noStart, Log: log,
-		Dial: func(ctx context.Context, start bool) (bridge.Link, error) { return dialApp(ctx, o.name, start) },
+		In: o.in, Out: o.out, NoStart: o.noStart, Version: buildVersion(), Log: log,
+		Dial: func(ctx context.Context, start bool, resume string) (bridge.Link, error) {
+			return dialApp(ctx, o.name, start, resume)
+		},
 	})
 }
 
@@ -49,14 +51,14 @@ func runBridge(ctx context.Context, o bridgeOptions) error {
 const startTime = 15 * time.Second
 
 // dialApp attaches to the app, and starts one if none runs and start allows it.
-func dialApp(ctx context.Context, name string, start bool) (bridge.Link, error) {
+func dialApp(ctx context.Context, name string, start bool, resume string) (bridge.Link, error) {
 	cwd, err := os.Getwd()
 	if err != nil {
 		cwd = "" // the folder was removed; the client may have said another one
 	}
 	hello := singleton.Hello{
 		Protocol: singleton.Protocol, Role: singleton.RoleBridge, Version: buildVersion(),
-		PID: os.Getpid(), PPID: os.Getppid(), CWD: cwd, Name: name, Env: clientEnvironment(),
+		PID: os.Getpid(), PPID: os.Getppid(), CWD: cwd, Name: name, Env: clientEnvironment(), Resume: resume,
 	}
 	var launch func(context.Context) error
 	if start {

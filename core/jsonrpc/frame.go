@@ -38,6 +38,10 @@ type Writer struct {
 	queue  [][]byte
 	size   int // bytes in queue
 	closed bool
+	// begun counts the lines of which a byte may have been written; rest says that
+	// queue begins with the rest of such lines.
+	begun int
+	rest  bool
 	// held: the end of a burst will send what is queued.
 	held bool
 	// writing: Run or a sender is writing, outside of mu, what came before the queue.
@@ -91,17 +95,33 @@ func (w *Writer) send() {
 		n := o.write(batch)
 		w.mu.Lock()
 		w.writing = false
-		if rest := batch[n:]; len(rest) > 0 { // it goes before what came meanwhile
-			if len(batch) <= gatherSize { // it may be in w.buffer
-				rest = bytes.Clone(rest)
-			}
-			w.queue = slices.Insert(w.queue, 0, rest)
-			w.size += len(rest)
-		}
+		w.putBack(batch, n)
 	}
 	if len(w.queue) > 0 || w.closed {
 		w.wake()
 	}
+}
+
+// putBack puts what was not taken of a batch before what came meanwhile. w.mu is held.
+func (w *Writer) putBack(batch []byte, taken int) {
+	rest := batch[taken:]
+	if len(rest) == 0 {
+		return
+	}
+	if len(batch) <= gatherSize { // it may be in w.buffer
+		rest = bytes.Clone(rest)
+	}
+	w.queue = slices.Insert(w.queue, 0, rest)
+	w.size += len(rest)
+	w.rest = true
+}
+
+// Begun is how many of the messages given to Write, counted from the first, may have
+// reached the stream in part or whole. Those after them certainly did not.
+func (w *Writer) Begun() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.begun
 }
 
 // gather takes out of the queue what belongs into one write: a single line as it is,
@@ -115,6 +135,11 @@ func (w *Writer) gather() []byte {
 			count++
 		}
 		w.buffer = batch
+	}
+	w.begun += count
+	if w.rest {
+		w.begun--
+		w.rest = false
 	}
 	clear(w.queue[:count]) // for the garbage collector
 	if count == len(w.queue) {
