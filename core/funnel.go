@@ -196,6 +196,7 @@ func (f *Funnel) Run(ctx context.Context) error {
 	g.Go(func() error { return f.mergeTools(ctx) })
 	g.Go(func() error { return f.watchConfig(ctx) })
 	g.Go(func() error { f.becomeReady(ctx); return nil })
+	g.Go(func() error { return f.watchMachine(ctx) })
 	return g.Wait()
 }
 

@@ -240,7 +240,7 @@ func (r *rig) stop() {
 // until waits for the server to be in a state.
 func (r *rig) until(what string, holds func(status.Server) bool) status.Server {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	for after := uint64(0); ; {
 		snap, err := r.board.Wait(ctx, after)
