@@ -227,7 +227,7 @@ func (b *bridge) adopt(ctx context.Context, a *attachment, resumed bool) {
 	var changed []string
 	for _, method := range []string{"tools/list", "prompts/list", "resources/list", "resources/templates/list"} {
 		_, known := b.lists[method]
-		if b.unfounded[method] || known && !(resumed && a.resumable) {
+		if b.unfounded[method] || known && (!resumed || !a.resumable) {
 			// What this app lists may differ from what the client got.
 			changed = append(changed, changedNotice(method))
 		}

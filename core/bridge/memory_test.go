@@ -101,7 +101,7 @@ func TestListsComeFromMemoryWithoutAnApp(t *testing.T) {
 // An app that makes way hands back what it has not begun; the successor gets it, and
 // what the client asks meanwhile.
 func TestRequestsAreHandedBackToTheSuccessor(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
+	in(t, func(_ *testing.T, w *world) {
 		a := w.shakeHands()
 		w.send(call)
 		a.want(call)
