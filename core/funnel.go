@@ -120,7 +120,7 @@ func New(o Options) *Funnel {
 		Self:       mcp.Implementation{Name: "mcp-funnel", Version: o.Version},
 		Board:      f.board,
 		Events:     f.events,
-		Remembered: f.memory.tools,
+		Remembered: f.memory.lists,
 		Changed:    f.noteTools,
 		Note:       f.logs.note,
 		Log:        o.Log,

@@ -21,9 +21,9 @@ import (
 // there from the first moment of the next life. It is a cache: one that cannot be
 // read is empty.
 //
-//	{"servers":{"NAME":{"entry":"fingerprint of its entry","tools":[…]}}}
+//	{"servers":{"NAME":{"entry":"fingerprint of its entry","instructions":"…","tools":[…],"prompts":[…],…}}}
 //
-// The tools stand in it byte for byte as their server wrote them. Its methods are
+// The elements stand in it byte for byte as their server wrote them. Its methods are
 // called under the lock that reloads and merges hold.
 type memory struct {
 	path string
@@ -46,19 +46,21 @@ func openMemory(path string, log *slog.Logger) *memory {
 	return m
 }
 
-// tools returns what was remembered of the server with this very entry.
-func (m *memory) tools(entry config.Server) [][]byte {
-	whole := jsonrpc.Whole(m.text)
-	known, _ := jsonrpc.Lookup(m.text, whole, "servers", entry.Name, "entry")
-	if fingerprint, ok := jsonrpc.Unquote(known.Of(m.text)); !ok || fingerprint != entry.Fingerprint() {
-		return nil
+// lists returns what was remembered of the server with this very entry.
+func (m *memory) lists(entry config.Server) upstream.Lists {
+	var lists upstream.Lists
+	server, _ := jsonrpc.Lookup(m.text, jsonrpc.Whole(m.text), "servers", entry.Name)
+	if known, _ := jsonrpc.LookupString(m.text, server, "entry"); known != entry.Fingerprint() {
+		return lists
 	}
-	list, _ := jsonrpc.Lookup(m.text, whole, "servers", entry.Name, "tools")
-	var tools [][]byte
-	for _, element := range jsonrpc.Elements(m.text, list) {
-		tools = append(tools, element.Of(m.text))
+	for _, kind := range upstream.AllKinds() {
+		list, _ := jsonrpc.Lookup(m.text, server, kind.Member())
+		for _, element := range jsonrpc.Elements(m.text, list) {
+			*kind.Of(&lists) = append(*kind.Of(&lists), element.Of(m.text))
+		}
 	}
-	return tools
+	lists.Instructions, _ = jsonrpc.LookupString(m.text, server, "instructions")
+	return lists
 }
 
 // keep writes the lists of all servers, if they are not the ones on disk.
@@ -79,13 +81,13 @@ func (m *memory) keep(upstreams []*upstream.Upstream) {
 	m.text = text
 }
 
-// encodeLists writes the file's text by hand: an encoder would change the tools.
+// encodeLists writes the file's text by hand: an encoder would change the elements.
 func encodeLists(upstreams []*upstream.Upstream) []byte {
 	text := []byte(`{"servers":{`)
 	first := true
 	for _, u := range upstreams {
-		fingerprint, tools := u.LastGood()
-		if len(tools) == 0 {
+		fingerprint, lists := u.LastGood()
+		if lists.Empty() {
 			continue
 		}
 		if !first {
@@ -93,8 +95,13 @@ func encodeLists(upstreams []*upstream.Upstream) []byte {
 		}
 		first = false
 		text = append(append(text, jsonrpc.Quote(u.Name())...), `:{"entry":`...)
-		text = append(append(text, jsonrpc.Quote(fingerprint)...), `,"tools":[`...)
-		text = append(append(text, bytes.Join(tools, []byte{','})...), `]}`...)
+		text = append(append(text, jsonrpc.Quote(fingerprint)...), `,"instructions":`...)
+		text = append(text, jsonrpc.Quote(lists.Instructions)...)
+		for _, kind := range upstream.AllKinds() {
+			text = append(append(text, `,"`+kind.Member()+`":[`...), bytes.Join(*kind.Of(&lists), []byte{','})...)
+			text = append(text, ']')
+		}
+		text = append(text, '}')
 	}
 	return append(text, "}}\n"...)
 }

@@ -1,10 +1,9 @@
 package catalog
 
 import (
-	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
+	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"mcp-funnel/core/jsonrpc"
@@ -14,10 +13,13 @@ import (
 type Source struct {
 	// Server is its name in the config.
 	Server string
-	// Prefix goes before the names of its tools; "" exposes its own names.
+	// Prefix goes before the names of its tools and prompts; "" exposes its own.
 	Prefix string
-	// Tools are the elements of its tools/list, as it wrote them.
-	Tools [][]byte
+	// Tools, Prompts, Resources and Templates are the elements of its lists, as it
+	// wrote them.
+	Tools, Prompts, Resources, Templates [][]byte
+	// Instructions are those for the model, "" for none.
+	Instructions string
 }
 
 // Filter decides which tools clients see. Its elements are [Pattern]s on exposed
@@ -42,54 +44,71 @@ func (f Filter) shows(n naming, exposed string) bool {
 // Route says where a call by an exposed name goes.
 type Route struct {
 	Server string
-	// Tool is the server's own name for it; Quoted the same as a JSON string, as
+	// Name is the server's own name for it; Quoted the same as a JSON string, as
 	// the server wrote it.
-	Tool   string
+	Name   string
 	Quoted []byte
 }
 
-// Catalog is the merged list at one moment.
+// Catalog is everything merged, at one moment.
 type Catalog struct {
-	sources []source
-	filter  Filter
+	sources   []source
+	filter    Filter
+	resources *resources
 
 	mu sync.Mutex
 	// views by budget: made when first asked for.
 	views map[int]*View
 }
 
-// source is a [Source] whose tools were looked at.
+// source is a [Source] whose tools and prompts were looked at.
 type source struct {
 	Source
-	tools []tool
+	tools, prompts []named
 }
 
-// tool is one tool that clients can be shown.
-type tool struct {
+// named is a tool or a prompt that clients can be shown.
+type named struct {
 	name   string
 	quoted []byte
 	naming naming
-	// raw is the tool with the repairs made, and at where its name lies in it.
+	// raw is the element, a tool with the repairs made, and at where its name lies
+	// in it.
 	raw  []byte
 	at   jsonrpc.Span
 	text string // description, for search
 }
 
-// New merges the sources, whose order decides clashes of unprefixed names.
+// New merges the sources, whose order decides clashes of unprefixed names and of
+// URIs.
 func New(sources []Source, filter Filter) *Catalog {
-	c := &Catalog{filter: filter, views: make(map[int]*View)}
+	c := &Catalog{filter: filter, resources: newResources(sources), views: make(map[int]*View)}
 	for _, s := range sources {
-		c.sources = append(c.sources, source{Source: s, tools: readTools(s)})
+		c.sources = append(c.sources, source{
+			Source: s, tools: readNamed(s.Prefix, s.Tools, repair), prompts: readNamed(s.Prefix, s.Prompts, withoutNulls),
+		})
 	}
 	return c
 }
 
-// readTools looks at the tools of one server. What has no name is left out, and so
-// is the second of two with the same name: nobody could call it.
-func readTools(s Source) []tool {
-	seen := make(map[string]bool, len(s.Tools))
-	tools := make([]tool, 0, len(s.Tools))
-	for _, raw := range s.Tools {
+// Instructions are those of all servers, each under its server's name; "" when there
+// are none.
+func (c *Catalog) Instructions() string {
+	var text strings.Builder
+	for _, s := range c.sources {
+		if own := strings.TrimSpace(s.Instructions); own != "" {
+			fmt.Fprintf(&text, "# %s\n\n%s\n\n", s.Server, own)
+		}
+	}
+	return strings.TrimSpace(text.String())
+}
+
+// readNamed looks at the tools or prompts of one server. What has no name is left
+// out, and so is the second of two with the same name: nobody could call it.
+func readNamed(prefix string, elements [][]byte, repair func([]byte) []byte) []named {
+	seen := make(map[string]bool, len(elements))
+	list := make([]named, 0, len(elements))
+	for _, raw := range elements {
 		name := text(raw, "name")
 		if name == "" || seen[name] {
 			continue
@@ -97,12 +116,12 @@ func readTools(s Source) []tool {
 		seen[name] = true
 		raw = repair(raw)
 		at, _ := jsonrpc.Lookup(raw, jsonrpc.Whole(raw), "name")
-		tools = append(tools, tool{
-			name: name, quoted: at.Of(raw), naming: newNaming(s.Prefix, name),
+		list = append(list, named{
+			name: name, quoted: at.Of(raw), naming: newNaming(prefix, name),
 			raw: raw, at: at, text: text(raw, "description"),
 		})
 	}
-	return tools
+	return list
 }
 
 // text is the member of that name, "" when there is none or it is no string.
@@ -122,16 +141,14 @@ type Entry struct {
 	Description string `json:"description,omitempty"`
 }
 
-// View is the catalog for clients with one budget of name length.
+// View is the catalog for clients with one budget of name length. It is immutable.
 type View struct {
-	// List is the result of tools/list: {"tools":[…]}. It must not be changed.
-	List []byte
-	// Hash tells one list from another, also over the lives of the app.
-	Hash string
-	// Entries are the tools in the order of List.
+	Tools, Prompts, Resources, Templates List
+	// Entries are the tools in the order of the list.
 	Entries []Entry
 
-	routes map[string]Route
+	tools, prompts map[string]Route
+	resources      *resources
 }
 
 // View returns the view for names of at most budget characters, a number that
@@ -148,34 +165,45 @@ func (c *Catalog) View(budget int) *View {
 }
 
 func (c *Catalog) view(budget int) *View {
-	v := &View{routes: make(map[string]Route)}
-	var list bytes.Buffer
-	list.WriteString(`{"tools":[`)
+	v := &View{
+		tools: make(map[string]Route), prompts: make(map[string]Route),
+		resources: c.resources, Resources: c.resources.list, Templates: c.resources.templateList,
+	}
+	tools, prompts := newLister("tools"), newLister("prompts")
 	for _, s := range c.sources {
 		for _, t := range s.tools {
 			name := t.naming.within(budget)
-			if _, taken := v.routes[name]; taken || !c.filter.shows(t.naming, name) {
+			if _, taken := v.tools[name]; taken || !c.filter.shows(t.naming, name) {
 				continue
 			}
-			v.routes[name] = Route{Server: s.Server, Tool: t.name, Quoted: t.quoted}
+			v.tools[name] = Route{Server: s.Server, Name: t.name, Quoted: t.quoted}
 			v.Entries = append(v.Entries, Entry{Name: name, Server: s.Server, Tool: t.name, Description: t.text})
-			if list.Len() > len(`{"tools":[`) {
-				list.WriteByte(',')
+			tools.add(t.raw, t.at, name)
+		}
+		for _, p := range s.prompts {
+			name := p.naming.within(budget)
+			if _, taken := v.prompts[name]; !taken {
+				v.prompts[name] = Route{Server: s.Server, Name: p.name, Quoted: p.quoted}
+				prompts.add(p.raw, p.at, name)
 			}
-			list.Write(t.raw[:t.at.Start])
-			list.WriteString(`"` + name + `"`) // of characters that need no escape
-			list.Write(t.raw[t.at.End:])
 		}
 	}
-	list.WriteString("]}")
-	v.List = list.Bytes()
-	sum := sha256.Sum256(v.List)
-	v.Hash = hex.EncodeToString(sum[:8])
+	v.Tools, v.Prompts = tools.list(), prompts.list()
 	return v
 }
 
-// Resolve finds where a call by that exposed name goes.
-func (v *View) Resolve(name string) (Route, bool) {
-	r, ok := v.routes[name]
+// Tool finds where a call of the tool with that exposed name goes.
+func (v *View) Tool(name string) (Route, bool) {
+	r, ok := v.tools[name]
 	return r, ok
 }
+
+// Prompt finds where the prompt with that exposed name comes from.
+func (v *View) Prompt(name string) (Route, bool) {
+	r, ok := v.prompts[name]
+	return r, ok
+}
+
+// Resource finds where the resource with that URI, as clients know it, comes from;
+// Name is the server's own URI for it.
+func (v *View) Resource(uri string) (Route, bool) { return v.resources.resolve(uri) }

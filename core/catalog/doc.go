@@ -1,6 +1,7 @@
-// Package catalog makes one list of tools out of those of all servers: it gives
-// every tool the name that clients see, decides which ones they see, and knows
-// which server and which original name a client's call is meant for.
+// Package catalog makes one list of tools out of those of all servers, and likewise
+// of prompts, resources and templates: it gives every tool and prompt the name that
+// clients see, decides which tools they see, and knows which server and which
+// original name or URI a client's request is meant for.
 //
 // A tool goes to clients as its server wrote it, apart from its name, from nulls
 // that strict clients choke on, and from the root of its inputSchema where that is

@@ -2,20 +2,21 @@ package upstream
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
-	"unicode/utf8"
+
+	"github.com/mark3labs/mcp-go/mcp"
 
 	"mcp-funnel/core/config"
+	"mcp-funnel/core/jsonrpc"
 )
 
 // attemptResult is the outcome of one attempt: a link that is up, or why not.
 type attemptResult struct {
 	link  *link
 	shake handshake
-	tools [][]byte
+	lists Lists
 	// fingerprint is that of the entry which was tried.
 	fingerprint string
 	err         error
@@ -54,10 +55,11 @@ func (u *Upstream) connect(ctx context.Context, entry config.Server) attemptResu
 	}
 	l := newLink(entry.Name, entry.CallTimeout)
 	l.transport, l.again = transport, u.takeBack
+	l.news = func(m jsonrpc.Message) { u.deps.News(u.name, m) }
 	transport.Start(l)
 	result := attemptResult{link: l, fingerprint: entry.Fingerprint()}
-	if result.shake, result.err = l.greet(ctx, u.deps.Self); result.err == nil && result.shake.tools {
-		result.tools, result.err = l.listTools(ctx)
+	if result.shake, result.err = l.greet(ctx, u.deps.Self); result.err == nil {
+		result.lists, result.err = u.readLists(ctx, l, result.shake.has, result.shake.has, Lists{Instructions: result.shake.instructions})
 	}
 	if result.err != nil {
 		result.err = tidy(transport, result.err)
@@ -65,8 +67,16 @@ func (u *Upstream) connect(ctx context.Context, entry config.Server) attemptResu
 		transport.Close()
 		return attemptResult{err: result.err, stderr: transport.StderrTail()}
 	}
-	result.tools = u.sound(result.tools)
 	return result
+}
+
+// readLists is that of the link, with what is wrong with the server noted.
+func (u *Upstream) readLists(ctx context.Context, l *link, has, want kindSet, old Lists) (Lists, error) {
+	lists, skipped, err := l.readLists(ctx, has, want, old)
+	for _, err := range skipped {
+		u.deps.Log.Warn("a server does not tell what it has", "server", u.name, "err", tidy(l.transport, err))
+	}
+	return u.sound(lists), err
 }
 
 // attemptEnded takes the outcome of the attempt over.
@@ -103,52 +113,96 @@ func (u *Upstream) connected(ctx context.Context, result attemptResult) {
 	u.facts = facts{
 		pid:      result.link.transport.PID(),
 		version:  result.shake.version,
+		has:      result.shake.has,
 		restarts: u.machine.connections,
 	}
 	u.mu.Lock()
-	u.tools, u.toolsOf = result.tools, result.fingerprint
+	u.lists, u.listsOf = result.lists, result.fingerprint
 	u.mu.Unlock()
 	u.carryOut(ctx, inConnected)
 	_, heard := result.link.activity()
 	u.health.begin(u.entry.PingInterval, heard)
 	u.settle()
+	u.restore(result.link)
 	u.unpark(result.link)
 	u.deps.Changed()
 }
 
-// sound leaves out tools that are not proper JSON: in the one list for all servers
-// they would make clients refuse the tools of the others as well.
-func (u *Upstream) sound(tools [][]byte) [][]byte {
-	kept := make([][]byte, 0, len(tools))
-	for _, tool := range tools {
-		if json.Valid(tool) && utf8.Valid(tool) {
-			kept = append(kept, tool)
-		}
+// restore brings a new connection to where clients had the last one.
+func (u *Upstream) restore(l *link) {
+	subscriptions, level := u.deps.Wanted(u.name)
+	l.setLogLevel(level)
+	for _, uri := range subscriptions {
+		l.post(mcp.MethodResourcesSubscribe, uriParams(uri))
 	}
-	if broken := len(tools) - len(kept); broken > 0 {
-		u.deps.Log.Warn("a server lists tools that are not valid JSON; they are left out", "server", u.name, "tools", broken)
+}
+
+func uriParams(uri string) []byte {
+	return append(append([]byte(`{"uri":`), jsonrpc.Quote(uri)...), '}')
+}
+
+// SetLogLevel asks the server for log messages from that level on, now and after every
+// reconnect; "" leaves it to the server.
+func (u *Upstream) SetLogLevel(level string) {
+	if l := u.connection(); l != nil {
+		l.setLogLevel(level)
 	}
-	return kept
+}
+
+// Unsubscribe tells the server that nobody wants to know of a resource any more.
+func (u *Upstream) Unsubscribe(uri string) {
+	if l := u.connection(); l != nil {
+		l.post(mcp.MethodResourcesUnsubscribe, uriParams(uri))
+	}
+}
+
+// connection is the link in use, nil while there is none.
+func (u *Upstream) connection() *link {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.link
+}
+
+// setLogLevel does nothing for a server without a log.
+func (l *link) setLogLevel(level string) {
+	if l.logging && level != "" {
+		l.post(mcp.MethodSetLogLevel, append(append([]byte(`{"level":`), jsonrpc.Quote(level)...), '}'))
+	}
+}
+
+// post sends a request of our own whose answer does not matter.
+func (l *link) post(method mcp.MCPMethod, params []byte) {
+	id, err := l.add(&waiter{own: make(chan ownReply, 1)})
+	if err != nil {
+		return // the connection is over
+	}
+	if l.send(jsonrpc.NewRequest(id, string(method), params)) != nil {
+		l.remove(id)
+	}
 }
 
 type relistResult struct {
 	link  *link
-	tools [][]byte
+	lists Lists
 	err   error
 }
 
-// relistTimeout bounds how long a server may take to tell its changed tools.
+// relistTimeout bounds how long a server may take to tell its changed lists.
 const relistTimeout = time.Minute
 
-// relist reads the tools again in the background.
+// relist reads the lists again, in the background, of which the server said that they
+// changed.
 func (u *Upstream) relist(ctx context.Context) {
-	l := u.live
+	l, has, want := u.live, u.facts.has, u.live.takeStale()
 	u.listing = true
+	u.mu.Lock()
+	old := u.lists
+	u.mu.Unlock()
 	u.work.Go(func() {
 		ctx, cancel := context.WithTimeoutCause(ctx, relistTimeout, errors.New("no answer within a minute"))
 		defer cancel()
-		tools, err := l.listTools(ctx)
-		u.relists <- relistResult{link: l, tools: u.sound(tools), err: tidy(l.transport, err)}
+		lists, err := u.readLists(ctx, l, has, want, old)
+		u.relists <- relistResult{link: l, lists: lists, err: tidy(l.transport, err)}
 	})
 }
 
@@ -159,11 +213,11 @@ func (u *Upstream) relisted(result relistResult) {
 		return
 	}
 	if result.err != nil {
-		u.deps.Log.Warn("reading changed tools failed; the old ones stay", "server", u.name, "err", result.err)
+		u.deps.Log.Warn("reading changed lists failed; the old ones stay", "server", u.name, "err", result.err)
 		return
 	}
 	u.mu.Lock()
-	u.tools = result.tools
+	u.lists = result.lists
 	u.mu.Unlock()
 	u.show()
 	u.deps.Changed()

@@ -22,14 +22,19 @@ func supports(init jsonrpc.Message, capability string) bool {
 // handshake is what a server said when it was greeted.
 type handshake struct {
 	version string
-	// tools: it declared that it has tools.
-	tools bool
+	// has are the kinds of lists that it declared.
+	has          kindSet
+	instructions string
 }
+
+// ourCapabilities is what the funnel can do for servers, through its clients. What a
+// single one cannot is refused when a server asks for it.
+const ourCapabilities = `{"roots":{"listChanged":true},"sampling":{"context":{},"tools":{}},"elicitation":{"form":{},"url":{}}}`
 
 // greet performs the initialization phase of MCP 2025-11-25.
 func (l *link) greet(ctx context.Context, self mcp.Implementation) (handshake, error) {
 	params := []byte(`{"protocolVersion":` + string(jsonrpc.Quote(mcp.LATEST_LEGACY_PROTOCOL_VERSION)) +
-		`,"capabilities":{},"clientInfo":{"name":` + string(jsonrpc.Quote(self.Name)) +
+		`,"capabilities":` + ourCapabilities + `,"clientInfo":{"name":` + string(jsonrpc.Quote(self.Name)) +
 		`,"version":` + string(jsonrpc.Quote(self.Version)) + `}}`)
 	init, err := l.call(ctx, mcp.MethodInitialize, params)
 	if _, ended := errors.AsType[*ExitError](err); ended {
@@ -50,38 +55,15 @@ func (l *link) greet(ctx context.Context, self mcp.Implementation) (handshake, e
 	if err := l.notify("notifications/initialized", nil); err != nil {
 		return handshake{}, l.explain(ctx, fmt.Errorf("sending notifications/initialized: %w", err))
 	}
-	return handshake{version: version, tools: supports(init, "tools")}, nil
+	l.logging = supports(init, "logging")
+	shake := handshake{version: version}
+	for _, kind := range AllKinds() {
+		if supports(init, kind.Capability()) {
+			shake.has = shake.has.with(kind)
+		}
+	}
+	shake.instructions, _ = jsonrpc.LookupString(init.Raw, init.Result, "instructions")
+	return shake, nil
 }
 
 func speaks(version string) bool { return slices.Contains(mcp.LegacyProtocolVersions(), version) }
-
-// maxPages bounds how long a server may go on about its tools.
-const maxPages = 1000
-
-// listTools reads all pages of tools/list and returns each tool as the server
-// wrote it.
-func (l *link) listTools(ctx context.Context) ([][]byte, error) {
-	var tools [][]byte
-	var params []byte
-	for range maxPages {
-		page, err := l.call(ctx, mcp.MethodToolsList, params)
-		var refusal *jsonrpc.Error
-		if errors.As(err, &refusal) && refusal.Code == jsonrpc.CodeMethodNotFound {
-			return nil, nil // it declared tools and has none
-		}
-		if err != nil {
-			return nil, fmt.Errorf("tools/list: %w", err)
-		}
-		list, _ := jsonrpc.Lookup(page.Raw, page.Result, "tools")
-		for _, element := range jsonrpc.Elements(page.Raw, list) {
-			tools = append(tools, element.Of(page.Raw))
-		}
-		cursor, ok := jsonrpc.Lookup(page.Raw, page.Result, "nextCursor")
-		next := cursor.Of(page.Raw)
-		if !ok || next[0] != '"' || string(next) == `""` {
-			return tools, nil
-		}
-		params = append(append([]byte(`{"cursor":`), next...), '}')
-	}
-	return nil, fmt.Errorf("tools/list: the server sends more than %d pages", maxPages)
-}

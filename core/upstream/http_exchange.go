@@ -183,7 +183,7 @@ func (t *streamable) readBody(ctx context.Context, x *exchange, p httpReply) err
 	case err != nil:
 		return t.failure(err, "answered with what is no message: %s (%v)", t.excerpt(body), err)
 	case isAnswerTo(m, x.id):
-		t.sink.Receive(m)
+		t.sink.Receive(m, x.id)
 		return nil
 	case m.Error.Present():
 		return t.failure(nil, "answered with an error that names no request: %v", errorOf(m))
@@ -220,7 +220,7 @@ func (t *streamable) readStream(ctx context.Context, x *exchange, p httpReply) e
 			answered = true
 			leave.Reset(trailGrace)
 		}
-		t.sink.Receive(m)
+		t.sink.Receive(m, x.id)
 	}
 }
 
@@ -274,6 +274,6 @@ func (t *streamable) refused(x *exchange, p httpReply) error {
 	case !own, authStatus(p.StatusCode) && !t.greeted(), sessionLost(p, body, own):
 		return t.refusal(p, body, own)
 	}
-	t.sink.Receive(m)
+	t.sink.Receive(m, x.id)
 	return nil
 }

@@ -118,7 +118,7 @@ func (t *streamable) readUnasked(ctx context.Context, events *eventReader) {
 			return
 		}
 		if m, ok := t.parseEvent(data); ok {
-			t.sink.Receive(m)
+			t.sink.Receive(m, 0)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -19,8 +20,10 @@ import (
 type Request struct {
 	// Message is the request as the client sent it, with the client's own id.
 	Message jsonrpc.Message
-	// Name replaces params.name: a JSON string with quotes. nil leaves it.
-	Name []byte
+	// Name replaces the value at NameAt in Message.Raw, the name of what the request
+	// is about: a JSON string with quotes. nil leaves it.
+	Name   []byte
+	NameAt jsonrpc.Span
 	// Label is the name the client used, for errors.
 	Label string
 	// Caller gets the reply.
@@ -43,6 +46,13 @@ type Caller interface {
 	// Progress takes a notifications/progress with the client's own token; never
 	// after Reply.
 	Progress(r *Request, notification []byte)
+	// Tell takes another notification that belongs to a request of this caller.
+	Tell(notification []byte)
+	// Ask takes a server's request that this caller caused. It answers or refuses it,
+	// once, at any time.
+	Ask(q *Question)
+	// Withdraw says that nobody waits for the answer to q any more.
+	Withdraw(q *Question)
 }
 
 // fail replies to r with an error.
@@ -59,12 +69,17 @@ type link struct {
 	// again takes a request back that met the end of the connection and cannot have
 	// run. It is set before the first request is forwarded.
 	again func(*link, *Request)
-	// toolsChanged has room for one token: the server's list of tools changed.
-	toolsChanged chan struct{}
+	// listsChanged has room for one token: lists of the server changed, which stale
+	// names.
+	listsChanged chan struct{}
 	// doubt has room for one token: a request was answered as if nobody were there.
 	doubt chan struct{}
 	// callTimeout ends a relayed call without progress; 0 never does.
 	callTimeout time.Duration
+	// logging: the server has a log whose level can be set.
+	logging bool
+	// news takes the notifications that belong to no request.
+	news func(m jsonrpc.Message)
 	// received counts the messages that came.
 	received atomic.Uint64
 
@@ -72,7 +87,10 @@ type link struct {
 	lastID  int64
 	waiting map[int64]*waiter
 	// over is the reason why nothing can be sent any more.
-	over error
+	over  error
+	stale kindSet
+	// questions are the server's requests without an answer, by its id on the wire.
+	questions map[string]*Question
 }
 
 // waiter is whoever waits for the reply to one id: a client's request, or one of
@@ -92,9 +110,10 @@ func newLink(name string, callTimeout time.Duration) *link {
 	return &link{
 		name:         name,
 		callTimeout:  callTimeout,
-		toolsChanged: make(chan struct{}, 1),
+		listsChanged: make(chan struct{}, 1),
 		doubt:        make(chan struct{}, 1),
 		waiting:      make(map[int64]*waiter),
+		questions:    make(map[string]*Question),
 	}
 }
 
@@ -224,11 +243,10 @@ func (r *Request) rewrite(id int64) jsonrpc.Message {
 	ours := strconv.AppendInt(nil, id, 10)
 	edits := make([]jsonrpc.Edit, 0, 3)
 	edits = append(edits, jsonrpc.Edit{Span: m.ID, With: ours})
-	name, meta := jsonrpc.LookupBoth(m.Raw, m.Params, "name", "_meta")
-	if name.Present() && r.Name != nil {
-		edits = append(edits, jsonrpc.Edit{Span: name, With: r.Name})
+	if r.NameAt.Present() && r.Name != nil {
+		edits = append(edits, jsonrpc.Edit{Span: r.NameAt, With: r.Name})
 	}
-	if token, ok := jsonrpc.Lookup(m.Raw, meta, "progressToken"); ok {
+	if token, ok := r.progressToken(); ok {
 		edits = append(edits, jsonrpc.Edit{Span: token, With: ours})
 	}
 	sortEdits(edits)
@@ -317,15 +335,15 @@ func (l *link) activity() (busy bool, received uint64) {
 }
 
 // Receive implements [Sink].
-func (l *link) Receive(m jsonrpc.Message) {
+func (l *link) Receive(m jsonrpc.Message, cause int64) {
 	l.received.Add(1)
 	switch m.Kind {
 	case jsonrpc.Response:
 		l.receiveReply(m)
 	case jsonrpc.Request:
-		l.receiveRequest(m)
+		l.receiveRequest(m, cause)
 	case jsonrpc.Notification:
-		l.receiveNotification(m)
+		l.receiveNotification(m, cause)
 	}
 }
 
@@ -351,31 +369,46 @@ func parseID(raw []byte) (int64, bool) {
 	return id, err == nil
 }
 
-// receiveRequest answers a server's own request. Which client could answer it is
-// not known, so all but ping are refused, at once.
-func (l *link) receiveRequest(m jsonrpc.Message) {
-	id := m.ID.Of(m.Raw)
-	reply := jsonrpc.NewResult(id, []byte("{}"))
-	if m.MethodName() != string(mcp.MethodPing) {
-		reply = jsonrpc.NewError(id, &jsonrpc.Error{
-			Code:    jsonrpc.CodeMethodNotFound,
-			Message: "the funnel does not relay requests of servers to clients",
-		})
+func (l *link) receiveNotification(m jsonrpc.Message, cause int64) {
+	method := m.MethodName()
+	if changed := changedKinds(method); changed != 0 {
+		l.noteStale(changed)
+		return
 	}
-	// If it cannot be sent the connection is over, which Done tells.
-	_ = l.send(reply)
-}
-
-func (l *link) receiveNotification(m jsonrpc.Message) {
-	switch m.MethodName() {
-	case string(mcp.MethodNotificationToolsListChanged):
-		select {
-		case l.toolsChanged <- struct{}{}:
-		default:
-		}
+	switch method {
 	case string(mcp.MethodNotificationProgress):
 		l.receiveProgress(m)
+	case string(mcp.MethodNotificationCancelled):
+		l.withdrawn(m)
+	default:
+		if caller := l.callerOf(cause); caller != nil {
+			caller.Tell(bytes.Clone(m.Raw))
+			return
+		}
+		if l.news != nil {
+			l.news(m.Clone())
+		}
 	}
+}
+
+// noteStale notes lists that have to be read again.
+func (l *link) noteStale(changed kindSet) {
+	l.mu.Lock()
+	l.stale |= changed
+	l.mu.Unlock()
+	select {
+	case l.listsChanged <- struct{}{}:
+	default:
+	}
+}
+
+// takeStale returns the lists that have to be read again, which is then on its way.
+func (l *link) takeStale() kindSet {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	stale := l.stale
+	l.stale = 0
+	return stale
 }
 
 // receiveProgress gives a progress notification to whoever waits, with the token
@@ -456,6 +489,7 @@ func (l *link) end(cause error) {
 		}
 		w.request.fail(l.lostCall(w.request, cause))
 	}
+	l.endQuestions()
 }
 
 // lostCall is the error of a call that was sent and will get no answer, because the

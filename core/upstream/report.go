@@ -53,7 +53,7 @@ func (u *Upstream) introduce() {
 	u.shown = status.Server{
 		Name: u.name, State: state, Since: status.At(u.machine.since), Transport: string(u.entry.Type),
 		MaxAttempts: u.machine.policy.MaxAttempts, Enabled: u.on && u.entry.Enabled, Instances: []status.Instance{},
-		Tools: len(u.tools), Stale: len(u.tools) > 0,
+		Tools: len(u.lists.Tools), Prompts: len(u.lists.Prompts), Resources: len(u.lists.Resources), Stale: !u.lists.Empty(),
 	}
 	u.deps.Board.SetServer(u.shown)
 }
@@ -74,8 +74,10 @@ func (u *Upstream) show() {
 		Restarts:        u.facts.restarts,
 		PID:             u.facts.pid,
 		ProtocolVersion: u.facts.version,
-		Tools:           len(u.tools),
-		Stale:           m.state != status.Connected && len(u.tools) > 0,
+		Tools:           len(u.lists.Tools),
+		Prompts:         len(u.lists.Prompts),
+		Resources:       len(u.lists.Resources),
+		Stale:           m.state != status.Connected && !u.lists.Empty(),
 		Enabled:         u.on && u.entry.Enabled,
 		Instances:       []status.Instance{},
 	}
@@ -104,7 +106,7 @@ func (u *Upstream) eventOf(before machine, in input) (status.Event, bool) {
 	switch {
 	case m.state == status.Connected && before.state != status.Connected:
 		u.mu.Lock()
-		tools := len(u.tools)
+		tools := len(u.lists.Tools)
 		u.mu.Unlock()
 		event.Name, event.Error = status.EventConnected, ""
 		event.PID, event.ProtocolVersion, event.Tools = u.facts.pid, u.facts.version, &tools

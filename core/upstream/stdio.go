@@ -197,7 +197,7 @@ func (t *stdio) readStdout(sink Sink) {
 			}
 			return nil
 		}
-		sink.Receive(m)
+		sink.Receive(m, 0)
 		return nil
 	})
 }

@@ -43,8 +43,9 @@ type Transport interface {
 // Sink takes what comes from a server. Its methods are called by the transport,
 // for one connection in the order of arrival, and do not block.
 type Sink interface {
-	// Receive takes a message, whose bytes are the sink's during the call only.
-	Receive(m jsonrpc.Message)
+	// Receive takes a message, whose bytes are the sink's during the call only. cause
+	// is the id of the request on whose stream it came, 0 where that is not known.
+	Receive(m jsonrpc.Message, cause int64)
 	// Failed says that the request with that id will get no answer.
 	Failed(id int64, err error)
 }

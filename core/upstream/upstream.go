@@ -11,6 +11,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"mcp-funnel/core/config"
+	"mcp-funnel/core/jsonrpc"
 	"mcp-funnel/core/status"
 )
 
@@ -23,11 +24,18 @@ type Deps struct {
 	// Board and Events are told of every change.
 	Board  *status.Board
 	Events *status.Events
-	// Remembered gives the tools of the last good list of an earlier life, if any.
-	Remembered func(entry config.Server) [][]byte
-	// Changed is called when the server's tools, or whether they are to be
-	// listed, changed. It must not block.
+	// Remembered gives the last good lists of an earlier life, if any.
+	Remembered func(entry config.Server) Lists
+	// Changed is called when the server's lists, or whether they are to be shown,
+	// changed. It must not block.
 	Changed func()
+	// News takes the notifications of a server that belong to no request: changed
+	// resources, its log, and what we do not know. The message is its own.
+	News func(server string, m jsonrpc.Message)
+	// Wanted says which of the server's resources clients subscribed to, by its own
+	// URIs, and the log level they want, "" for none. It is asked for each new
+	// connection.
+	Wanted func(server string) (subscriptions []string, level string)
 	// Note, if there is one, writes a remark into the server's own log.
 	Note func(server, text string)
 	// Log gets one line for a change of state.
@@ -70,10 +78,10 @@ type Upstream struct {
 	parked []*Request
 	// shown is what was last published.
 	shown status.Server
-	// tools are those of the last good list, each as the server wrote it, and
-	// toolsOf is the fingerprint of the entry they were read with.
-	tools   [][]byte
-	toolsOf string
+	// lists are the last good ones, and listsOf is the fingerprint of the entry they
+	// were read with.
+	lists   Lists
+	listsOf string
 	// ended: it takes no requests any more and is not shown.
 	ended bool
 }
@@ -94,6 +102,7 @@ type facts struct {
 	stderrTail string
 	pid        int
 	version    string
+	has        kindSet
 	restarts   int
 }
 
@@ -115,10 +124,10 @@ func New(entry config.Server, on bool, deps Deps) *Upstream {
 		closed:  make(chan struct{}, 1),
 		relists: make(chan relistResult, 1),
 		health:  newHealth(),
-		tools:   deps.Remembered(entry),
-		toolsOf: entry.Fingerprint(),
+		lists:   deps.Remembered(entry),
+		listsOf: entry.Fingerprint(),
 	}
-	if len(u.tools) > 0 {
+	if !u.lists.Empty() {
 		u.settle() // there is something to list
 	}
 	return u
@@ -197,13 +206,13 @@ func (u *Upstream) lost() <-chan struct{} {
 	return u.live.transport.Done()
 }
 
-// changed is ready when the connected server changed its tools and they are not
+// changed is ready when the connected server changed its lists and they are not
 // being read already.
 func (u *Upstream) changed() <-chan struct{} {
 	if u.live == nil || u.machine.phase != up || u.listing {
 		return nil
 	}
-	return u.live.toolsChanged
+	return u.live.listsChanged
 }
 
 // order notes a wish for Run.
@@ -384,18 +393,18 @@ func (u *Upstream) settle() {
 // Settled is closed once the server's first attempt is over, or none is wanted.
 func (u *Upstream) Settled() <-chan struct{} { return u.settled }
 
-// Tools returns the tools of the last good list, each as the server wrote it, and
-// whether clients are to see them. The slices must not be changed.
-func (u *Upstream) Tools() (tools [][]byte, visible bool) {
+// Lists returns the last good lists, and whether clients are to see them. They must
+// not be changed.
+func (u *Upstream) Lists() (lists Lists, visible bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.tools, u.shown.State != status.Disabled && u.shown.State != status.Invalid && !u.ended
+	return u.lists, u.shown.State != status.Disabled && u.shown.State != status.Invalid && !u.ended
 }
 
-// LastGood returns the tools of the last good list and the fingerprint of the entry
-// with which they were read.
-func (u *Upstream) LastGood() (fingerprint string, tools [][]byte) {
+// LastGood returns the last good lists and the fingerprint of the entry with which
+// they were read.
+func (u *Upstream) LastGood() (fingerprint string, lists Lists) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.toolsOf, u.tools
+	return u.listsOf, u.lists
 }
