@@ -122,12 +122,15 @@ func New(o Options) *Funnel {
 		Events:     f.events,
 		Remembered: f.memory.lists,
 		Changed:    f.noteTools,
+		News:       func(server string, m jsonrpc.Message) { f.hub.News(server, m) },
+		Wanted:     func(server string) ([]string, string) { return f.hub.Wanted(server) },
 		Note:       f.logs.note,
 		Log:        o.Log,
 		Random:     rand.Float64,
 	})
 	f.hub = hub.New(hub.Deps{
 		Lookup:     f.lookup,
+		Servers:    f.servers,
 		Ready:      f.ready,
 		NameLength: func() int { return f.Config().NameMaxLength },
 		Version:    o.Version,
@@ -170,6 +173,15 @@ func (f *Funnel) ConfigError() error {
 func (f *Funnel) lookup(name string) (hub.Server, bool) {
 	u, ok := f.supervisor.Lookup(name)
 	return u, ok
+}
+
+// servers lends the hub all of them.
+func (f *Funnel) servers() []hub.Server {
+	var list []hub.Server
+	for _, u := range f.supervisor.Upstreams() {
+		list = append(list, u)
+	}
+	return list
 }
 
 func (f *Funnel) noteTools() {
@@ -252,8 +264,11 @@ func (f *Funnel) mergeLocked() {
 	}
 	var sources []catalog.Source
 	for _, u := range f.supervisor.Upstreams() {
-		if tools, visible := u.Tools(); visible {
-			sources = append(sources, catalog.Source{Server: u.Name(), Prefix: prefixes[u.Name()], Tools: tools})
+		if lists, visible := u.Lists(); visible {
+			sources = append(sources, catalog.Source{
+				Server: u.Name(), Prefix: prefixes[u.Name()], Tools: lists.Tools, Prompts: lists.Prompts,
+				Resources: lists.Resources, Templates: lists.Templates, Instructions: lists.Instructions,
+			})
 		}
 	}
 	f.memory.keep(f.supervisor.Upstreams())

@@ -207,3 +207,6 @@ func (v *View) Prompt(name string) (Route, bool) {
 // Resource finds where the resource with that URI, as clients know it, comes from;
 // Name is the server's own URI for it.
 func (v *View) Resource(uri string) (Route, bool) { return v.resources.resolve(uri) }
+
+// Template finds where the resource template comes from, as clients know it.
+func (v *View) Template(uri string) (Route, bool) { return v.resources.template(uri) }

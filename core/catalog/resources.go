@@ -18,8 +18,9 @@ type resources struct {
 	list, templateList List
 	// routes by the URI that clients know.
 	routes map[string]Route
-	// templates in the order of their servers.
+	// templates in the order of their servers, and by the text that clients know.
 	templates []template
+	byText    map[string]Route
 	// servers are those that have resources or templates.
 	servers []string
 }
@@ -33,9 +34,8 @@ type template struct {
 }
 
 func newResources(sources []Source) *resources {
-	r := &resources{routes: make(map[string]Route)}
+	r := &resources{routes: make(map[string]Route), byText: make(map[string]Route)}
 	list, templates := newLister("resources"), newLister("resourceTemplates")
-	known := make(map[string]bool)
 	for _, s := range sources {
 		if len(s.Resources)+len(s.Templates) > 0 {
 			r.servers = append(r.servers, s.Server)
@@ -62,10 +62,10 @@ func newResources(sources []Source) *resources {
 				continue
 			}
 			exposed := uri
-			if known[uri] {
+			if _, taken := r.byText[uri]; taken {
 				exposed = toldApart(s.Server, uri)
 			}
-			known[uri] = true
+			r.byText[exposed] = Route{Server: s.Server, Name: uri, Quoted: at.Of(raw)}
 			r.templates = append(r.templates, newTemplate(s.Server, uri))
 			templates.add(raw, changed(at, exposed != uri), exposed)
 		}
@@ -126,6 +126,14 @@ func (r *resources) resolve(uri string) (Route, bool) {
 		server = r.servers[0]
 	}
 	return routeTo(server, uri), server != ""
+}
+
+// template finds whose template a text is. Clients may also complete a plain URI.
+func (r *resources) template(text string) (Route, bool) {
+	if route, ok := r.byText[text]; ok {
+		return route, true
+	}
+	return r.resolve(text)
 }
 
 func routeTo(server, uri string) Route {

@@ -24,6 +24,12 @@ type Server interface {
 	// Recall takes back a request that has not been sent to the server; false when
 	// it has, or is not there.
 	Recall(r *upstream.Request) bool
+	// Notify passes a client's notification on, if the server is connected and meant.
+	Notify(from upstream.Caller, raw []byte)
+	// SetLogLevel, Subscribe and Unsubscribe tell the server what clients want.
+	SetLogLevel(level string)
+	Subscribe(uri string)
+	Unsubscribe(uri string)
 	Cancel(r *upstream.Request, params []byte) bool
 }
 
@@ -31,6 +37,8 @@ type Server interface {
 type Deps struct {
 	// Lookup finds a server by its name in the config.
 	Lookup func(name string) (Server, bool)
+	// Servers are all of them.
+	Servers func() []Server
 	// Ready is closed when the first lists are complete, or late enough: until
 	// then tools/list is held.
 	Ready <-chan struct{}
@@ -190,7 +198,7 @@ var ErrUnknownTool = errors.New("there is no such tool; `mcp-funnel tools` lists
 // returns the whole response. arguments is a JSON object.
 func (h *Hub) Call(ctx context.Context, name string, arguments []byte) (jsonrpc.Message, error) {
 	view := h.Catalog().View(catalog.Budget("", "", h.deps.NameLength()))
-	route, ok := view.Resolve(name)
+	route, ok := view.Tool(name)
 	if !ok {
 		return jsonrpc.Message{}, ErrUnknownTool
 	}
@@ -205,7 +213,8 @@ func (h *Hub) Call(ctx context.Context, name string, arguments []byte) (jsonrpc.
 		return jsonrpc.Message{}, err
 	}
 	caller := &soleCaller{reply: make(chan []byte, 1)}
-	r := &upstream.Request{Message: m, Name: route.Quoted, Label: name, Caller: caller}
+	at, _ := jsonrpc.Lookup(m.Raw, m.Params, "name")
+	r := &upstream.Request{Message: m, Name: route.Quoted, NameAt: at, Label: name, Caller: caller}
 	server.Forward(r)
 	select {
 	case reply := <-caller.reply:
@@ -222,3 +231,11 @@ type soleCaller struct{ reply chan []byte }
 func (c *soleCaller) Reply(_ *upstream.Request, reply []byte) { c.reply <- bytes.Clone(reply) }
 
 func (c *soleCaller) Progress(*upstream.Request, []byte) {}
+
+func (c *soleCaller) Tell([]byte) {}
+
+func (c *soleCaller) Withdraw(*upstream.Question) {}
+
+func (c *soleCaller) Ask(q *upstream.Question) {
+	q.Refuse(&jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "the call was made from a command line, where nobody answers requests"})
+}

@@ -2,7 +2,6 @@ package hub
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/mark3labs/mcp-go/mcp"
 
@@ -19,33 +18,31 @@ const codeNotFound = -32002
 // request answers one request of the client, or sends it on its way.
 func (s *session) request(ctx context.Context, m jsonrpc.Message) {
 	id := m.ID.Of(m.Raw)
-	switch method := m.MethodName(); mcp.MCPMethod(method) {
+	switch method := mcp.MCPMethod(m.MethodName()); method {
 	case mcp.MethodToolsCall:
 		s.call(ctx, m)
-	case mcp.MethodToolsList:
-		if !s.holdUntilReady(ctx, m, func() { s.list(id) }) {
-			s.list(id)
+	case mcp.MethodToolsList, mcp.MethodPromptsList, mcp.MethodResourcesList, mcp.MethodResourcesTemplatesList:
+		if !s.holdUntilReady(ctx, m, func() { s.list(m) }) {
+			s.list(m)
 		}
 	case mcp.MethodInitialize:
 		s.initialize(m)
-	case mcp.MethodPing, mcp.MethodSetLogLevel:
+	case mcp.MethodPing:
 		s.send(jsonrpc.NewResult(id, []byte("{}")))
-	case mcp.MethodPromptsList:
-		s.send(jsonrpc.NewResult(id, []byte(`{"prompts":[]}`)))
-	case mcp.MethodResourcesList:
-		s.send(jsonrpc.NewResult(id, []byte(`{"resources":[]}`)))
-	case mcp.MethodResourcesTemplatesList:
-		s.send(jsonrpc.NewResult(id, []byte(`{"resourceTemplates":[]}`)))
-	case mcp.MethodResourcesRead, mcp.MethodResourcesSubscribe, mcp.MethodResourcesUnsubscribe:
-		s.refuse(id, codeNotFound, "there is no such resource")
+	case mcp.MethodSetLogLevel:
+		s.setLevel(m)
+	case mcp.MethodResourcesRead:
+		s.toResource(ctx, m, nil)
+	case mcp.MethodResourcesSubscribe:
+		s.subscribe(ctx, m)
+	case mcp.MethodResourcesUnsubscribe:
+		s.unsubscribe(ctx, m)
 	case mcp.MethodPromptsGet:
-		s.refuse(id, jsonrpc.CodeInvalidParams, "there is no such prompt")
+		s.getPrompt(ctx, m)
 	case mcp.MethodCompletionComplete:
-		s.refuse(id, jsonrpc.CodeInvalidParams, "there is no such prompt or resource to complete")
+		s.complete(ctx, m)
 	default:
-		// server/discover, with which newer clients look for the 2026 wire, ends
-		// here too: answered at once, they go on with initialize.
-		s.refuse(id, jsonrpc.CodeMethodNotFound, fmt.Sprintf("method %q is not known here", method))
+		s.vendor(m)
 	}
 }
 
@@ -60,6 +57,7 @@ func (s *session) initialize(m jsonrpc.Message) {
 	version := handshake.Version(m)
 
 	s.mu.Lock()
+	s.can = abilitiesOf(m)
 	s.client, s.version = client, version
 	s.budget = catalog.Budget(client.Name, s.peer.Registered, s.hub.deps.NameLength())
 	s.mu.Unlock()
@@ -68,15 +66,14 @@ func (s *session) initialize(m jsonrpc.Message) {
 		Name: status.EventSessionAttached, Session: s.id, Client: &client, PID: s.peer.PID,
 	})
 	s.tellResume() // before the answer: a bridge that resumes knows then that we do
-	s.send(jsonrpc.NewResult(m.ID.Of(m.Raw), handshake.Result(m, s.hub.deps.Version, "")))
+	s.send(jsonrpc.NewResult(m.ID.Of(m.Raw), handshake.Result(m, s.hub.deps.Version, s.hub.Catalog().Instructions())))
 
 	// From now on, and not before the answer, it may be notified.
 	s.mu.Lock()
 	s.greeted = true
-	if s.resumed.Tools == "" {
-		s.resumed.Tools = s.hub.Catalog().View(s.budget).Hash
-	}
+	s.resumed.knows(s.hub.Catalog().View(s.budget))
 	s.mu.Unlock()
+	s.restore()
 	select {
 	case <-s.hub.deps.Ready: // else the lists are not complete yet, which will be told
 		s.listsMayDiffer()
@@ -115,4 +112,8 @@ type nowhere struct{}
 
 func (nowhere) Forward(*upstream.Request)             {}
 func (nowhere) Recall(*upstream.Request) bool         { return true }
+func (nowhere) Notify(upstream.Caller, []byte)        {}
+func (nowhere) SetLogLevel(string)                    {}
+func (nowhere) Subscribe(string)                      {}
+func (nowhere) Unsubscribe(string)                    {}
 func (nowhere) Cancel(*upstream.Request, []byte) bool { return true }

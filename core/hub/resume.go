@@ -9,8 +9,15 @@ import (
 // resume is what of a session outlives its attachment to one app. The bridge keeps it,
 // without understanding it, and gives it to the next app.
 type resume struct {
-	// Tools is the hash of the list that the client has, or was told to fetch.
-	Tools string `json:"tools,omitempty"`
+	// Tools, Prompts and Resources are the hashes of the lists that the client has, or
+	// was told to fetch.
+	Tools     string `json:"tools,omitempty"`
+	Prompts   string `json:"prompts,omitempty"`
+	Resources string `json:"resources,omitempty"`
+	// Level is the client's log level.
+	Level string `json:"level,omitempty"`
+	// Subscriptions are the URIs of the resources it wants to know of.
+	Subscriptions []string `json:"subscriptions,omitempty"`
 }
 
 // parseResume reads what [resume.String] wrote, perhaps in another version: what is
@@ -35,6 +42,10 @@ func (r resume) String() string {
 func (s *session) tellResume() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.tellResumeLocked()
+}
+
+func (s *session) tellResumeLocked() {
 	text := s.resumed.String()
 	if text == s.told && s.greeted {
 		return

@@ -3,6 +3,7 @@ package hub
 import (
 	"bufio"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -45,6 +46,19 @@ type session struct {
 	budget int
 	// greeted: the client sent initialize, so that it may be notified.
 	greeted bool
+	// can is what the client declared that it can do for servers.
+	can abilities
+	// level is the least severe log message that the client wants, "" as servers like.
+	level string
+	// subscriptions are the resources that it wants to know of, by the URI it uses.
+	subscriptions map[string]catalog.Route
+	// questions of servers that it has not answered, by our id as it is on the wire;
+	// lastQuestion counts them, and nonce tells them from those of another app.
+	questions    map[string]*upstream.Question
+	lastQuestion int
+	nonce        string
+	// elicitations are the ids of those that go on out of band.
+	elicitations map[string]bool
 	// resumed is what outlives this attachment; told is what the bridge has of it.
 	resumed resume
 	told    string
@@ -59,6 +73,9 @@ type session struct {
 type flight struct {
 	request *upstream.Request
 	server  Server
+	// landed, if there is one, is told whether the reply is a result, before the client
+	// gets it.
+	landed func(ok bool)
 }
 
 func newSession(h *Hub, id string, peer Peer) *session {
@@ -72,6 +89,11 @@ func newSession(h *Hub, id string, peer Peer) *session {
 		flights:    make(map[string]*flight),
 		resumed:    parseResume(peer.Resume),
 		told:       peer.Resume,
+
+		subscriptions: make(map[string]catalog.Route),
+		questions:     make(map[string]*upstream.Question),
+		nonce:         rand.Text()[:8],
+		elicitations:  make(map[string]bool),
 	}
 }
 
@@ -138,6 +160,8 @@ func (s *session) abandon() {
 	for _, f := range flights {
 		f.server.Cancel(f.request, nil)
 	}
+	s.refuseQuestions()
+	s.unsubscribeAll()
 }
 
 // send queues a line for the client, which becomes the queue's own.
@@ -165,42 +189,10 @@ func (s *session) handle(ctx context.Context, line []byte) {
 		}
 		s.request(ctx, m)
 	case jsonrpc.Notification:
-		if m.MethodName() == "notifications/cancelled" {
-			s.cancelled(m)
-		}
-	case jsonrpc.Response: // the funnel asks clients nothing
+		s.notified(m)
+	case jsonrpc.Response:
+		s.answered(m)
 	}
-}
-
-// call sends a tools/call on its way.
-func (s *session) call(ctx context.Context, m jsonrpc.Message) {
-	id := m.ID.Of(m.Raw)
-	span, _ := jsonrpc.Lookup(m.Raw, m.Params, "name")
-	name, ok := jsonrpc.Unquote(span.Of(m.Raw))
-	if !ok {
-		s.refuse(id, jsonrpc.CodeInvalidParams, "tools/call without params.name, a string")
-		return
-	}
-	route, ok := s.view().Resolve(name)
-	if !ok {
-		if s.holdUntilReady(ctx, m, func() { s.call(ctx, m) }) {
-			return
-		}
-		s.refuse(id, jsonrpc.CodeInvalidParams, fmt.Sprintf("there is no tool %q; tools/list has those there are", name))
-		return
-	}
-	server, ok := s.hub.deps.Lookup(route.Server)
-	if !ok {
-		s.refuse(id, jsonrpc.CodeInvalidParams, fmt.Sprintf("server %q of tool %q was taken out of the config", route.Server, name))
-		return
-	}
-	r := &upstream.Request{Message: m, Name: route.Quoted, Label: name, Caller: s}
-	if !s.takeOff(id, &flight{request: r, server: server}) {
-		s.refuse(id, jsonrpc.CodeInvalidRequest, "another request with this id is still running")
-		return
-	}
-	s.calls.Add(1)
-	server.Forward(r)
 }
 
 // takeOff notes a flight under the client's id; false when the id is taken.
@@ -238,9 +230,14 @@ func (s *session) landLocked(r *upstream.Request) bool {
 func (s *session) Reply(r *upstream.Request, reply []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.landLocked(r) {
-		s.send(reply)
+	f := s.flights[string(r.Message.ID.Of(r.Message.Raw))]
+	if !s.landLocked(r) {
+		return
 	}
+	if f.landed != nil {
+		f.landed(isResult(reply))
+	}
+	s.send(reply)
 }
 
 // Progress implements [upstream.Caller].
@@ -274,31 +271,6 @@ func (s *session) view() *catalog.View {
 	budget := s.budget
 	s.mu.Unlock()
 	return s.hub.Catalog().View(budget)
-}
-
-// list answers tools/list, and notes what the client knows now.
-func (s *session) list(id []byte) {
-	view := s.view()
-	s.mu.Lock()
-	s.resumed.Tools = view.Hash
-	s.mu.Unlock()
-	s.send(jsonrpc.NewResult(id, view.List))
-	s.tellResume()
-}
-
-// listsMayDiffer tells the client that its list is out of date, if it is.
-func (s *session) listsMayDiffer() {
-	view := s.view()
-	s.mu.Lock()
-	differs := s.greeted && s.resumed.Tools != view.Hash
-	if differs {
-		s.resumed.Tools = view.Hash
-	}
-	s.mu.Unlock()
-	if differs {
-		s.send(jsonrpc.NewNotification("notifications/tools/list_changed", nil))
-		s.tellResume()
-	}
 }
 
 func (s *session) status() status.Session {

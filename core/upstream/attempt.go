@@ -149,6 +149,20 @@ func (u *Upstream) SetLogLevel(level string) {
 	}
 }
 
+// Notify passes a client's notification on.
+func (u *Upstream) Notify(_ Caller, raw []byte) {
+	if l := u.connection(); l != nil {
+		_ = l.send(raw) // if it cannot be sent the connection is over, which Done tells
+	}
+}
+
+// Subscribe tells the server that somebody wants to know of a resource.
+func (u *Upstream) Subscribe(uri string) {
+	if l := u.connection(); l != nil {
+		l.post(mcp.MethodResourcesSubscribe, uriParams(uri))
+	}
+}
+
 // Unsubscribe tells the server that nobody wants to know of a resource any more.
 func (u *Upstream) Unsubscribe(uri string) {
 	if l := u.connection(); l != nil {
