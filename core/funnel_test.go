@@ -293,14 +293,14 @@ func TestToolsAreRememberedOverARestart(t *testing.T) {
 	}
 	<-next.funnel.ready // nothing holds the list
 	if u, _ := next.funnel.supervisor.Lookup("s"); true {
-		if tools, _ := u.Tools(); string(tools[0]) != tool {
-			t.Errorf("the tool is now %s", tools[0])
+		if lists, _ := u.Lists(); string(lists.Tools[0]) != tool {
+			t.Errorf("the tool is now %s", lists.Tools[0])
 		}
 	}
 	next.write(`{"mcpServers": {"s": {"command": "sh", "args": ["-c", "sleep 600"]}}}`)
 	other := openMemory(filepath.Join(w.dir, "state", "catalog.json"), slog.New(slog.DiscardHandler))
 	for _, entry := range next.funnel.Config().Servers {
-		if entry.Args = []string{"other"}; other.tools(entry) != nil {
+		if entry.Args = []string{"other"}; !other.lists(entry).Empty() {
 			t.Error("tools of another entry were taken for this one's")
 		}
 	}
@@ -313,8 +313,8 @@ func TestBrokenMemoryIsEmpty(t *testing.T) {
 			t.Fatal(err)
 		}
 		m := openMemory(path, slog.New(slog.DiscardHandler))
-		if tools := m.tools(config.Server{Name: "s"}); tools != nil {
-			t.Errorf("%q gave %s", text, tools)
+		if lists := m.lists(config.Server{Name: "s"}); !lists.Empty() {
+			t.Errorf("%q gave %v", text, lists)
 		}
 	}
 }

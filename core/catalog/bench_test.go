@@ -50,7 +50,7 @@ func BenchmarkResolve(b *testing.B) {
 	view := New(thousand(), Filter{}).View(forUnknown)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, ok := view.Resolve("server-7__tool_number_7"); !ok {
+		if _, ok := view.Tool("server-7__tool_number_7"); !ok {
 			b.Fatal("not found")
 		}
 	}

@@ -1,7 +1,6 @@
 package catalog
 
 import (
-	"bytes"
 	"slices"
 	"sync"
 	"testing"
@@ -10,10 +9,10 @@ import (
 func TestAnEmptyCatalog(t *testing.T) {
 	for _, c := range []*Catalog{New(nil, Filter{}), New([]Source{{Server: "s", Prefix: "s"}}, Filter{}), New([]Source{server("s", "x")}, Filter{Expose: []string{}})} {
 		view := c.View(forUnknown)
-		if got := string(view.List); got != `{"tools":[]}` || len(view.Entries) != 0 {
+		if got := listText(view); got != `{"tools":[]}` || len(view.Entries) != 0 {
 			t.Errorf("the list is %s, entries %v", got, view.Entries)
 		}
-		if route, ok := view.Resolve("s__x"); ok {
+		if route, ok := view.Tool("s__x"); ok {
 			t.Errorf("s__x leads to %+v", route)
 		}
 	}
@@ -41,7 +40,7 @@ func TestWhatIsNoToolIsLeftOut(t *testing.T) {
 func TestNamesOfOddBytesAreKept(t *testing.T) {
 	view := New([]Source{raw("s", "{\"name\":\"\xa3\"}", "{\"name\":\"\xa4\"}")}, Filter{}).View(forUnknown)
 	for i, want := range []string{"\"\xa3\"", "\"\xa4\""} {
-		if route, _ := view.Resolve(view.Entries[i].Name); string(route.Quoted) != want {
+		if route, _ := view.Tool(view.Entries[i].Name); string(route.Quoted) != want {
 			t.Errorf("%s leads to %q, want %q", view.Entries[i].Name, route.Quoted, want)
 		}
 	}
@@ -63,7 +62,7 @@ func TestEntriesDescribeTools(t *testing.T) {
 func TestPrefixAndServerNameMayDiffer(t *testing.T) {
 	s := server("my server", "x")
 	s.Prefix = "mine"
-	if route, ok := New([]Source{s}, Filter{}).View(forUnknown).Resolve("mine__x"); !ok || route.Server != "my server" || string(route.Quoted) != `"x"` {
+	if route, ok := New([]Source{s}, Filter{}).View(forUnknown).Tool("mine__x"); !ok || route.Server != "my server" || string(route.Quoted) != `"x"` {
 		t.Errorf("mine__x leads to %+v, %v", route, ok)
 	}
 }
@@ -75,7 +74,7 @@ func TestViewsAreMadeOnce(t *testing.T) {
 	for i := range got {
 		asking.Go(func() {
 			got[i] = c.View(forUnknown + i%2)
-			_, _ = got[i].Resolve("s__a")
+			_, _ = got[i].Tool("s__a")
 		})
 	}
 	asking.Wait()
@@ -93,8 +92,8 @@ func TestTheSameSourcesGiveTheSameList(t *testing.T) {
 	sources := []Source{raw("s", entire), server("a__b", "x", "ü"), server("c", "x")}
 	first := New(sources, Filter{Hide: []string{"c__*"}}).View(forUnknown)
 	for range 5 {
-		if again := New(sources, Filter{Hide: []string{"c__*"}}).View(forUnknown); !bytes.Equal(again.List, first.List) {
-			t.Fatalf("first\n%s, then\n%s", first.List, again.List)
+		if again := New(sources, Filter{Hide: []string{"c__*"}}).View(forUnknown); listText(again) != listText(first) {
+			t.Fatalf("first\n%s, then\n%s", listText(first), listText(again))
 		}
 	}
 }

@@ -77,7 +77,7 @@ func TestC133_HiddenToolsCannotBeCalled(t *testing.T) {
 					}
 				}
 				for _, entry := range all.Entries {
-					if _, ok := view.Resolve(entry.Name); ok != slices.Contains(names(view), entry.Name) {
+					if _, ok := view.Tool(entry.Name); ok != slices.Contains(names(view), entry.Name) {
 						t.Errorf("within %d: %s can be called: %v", budget, entry.Name, ok)
 					}
 				}

@@ -49,11 +49,11 @@ func listed(t testing.TB, v *View) []map[string]json.RawMessage {
 	var list struct {
 		Tools []map[string]json.RawMessage `json:"tools"`
 	}
-	if err := json.Unmarshal(v.List, &list); err != nil || list.Tools == nil {
-		t.Fatalf("the list is no list: %v\n%s", err, v.List)
+	if err := json.Unmarshal([]byte(listText(v)), &list); err != nil || list.Tools == nil {
+		t.Fatalf("the list is no list: %v\n%s", err, listText(v))
 	}
-	if len(list.Tools) != len(v.Entries) || len(list.Tools) != len(v.routes) {
-		t.Fatalf("%d tools, %d entries, %d routes", len(list.Tools), len(v.Entries), len(v.routes))
+	if len(list.Tools) != len(v.Entries) || len(list.Tools) != len(v.tools) {
+		t.Fatalf("%d tools, %d entries, %d routes", len(list.Tools), len(v.Entries), len(v.tools))
 	}
 	for i, tool := range list.Tools {
 		var name, own string
@@ -61,12 +61,12 @@ func listed(t testing.TB, v *View) []map[string]json.RawMessage {
 		if err := json.Unmarshal(tool["name"], &name); err != nil || name != entry.Name {
 			t.Fatalf("tool %d is %s, its entry %q", i, tool["name"], entry.Name)
 		}
-		route, ok := v.Resolve(name)
-		if !ok || route.Server != entry.Server || route.Tool != entry.Tool {
+		route, ok := v.Tool(name)
+		if !ok || route.Server != entry.Server || route.Name != entry.Tool {
 			t.Fatalf("%s leads to %+v, its entry says %+v", name, route, entry)
 		}
-		if err := json.Unmarshal(route.Quoted, &own); err != nil || own != route.Tool {
-			t.Fatalf("%s is called %s there, want %q", name, route.Quoted, route.Tool)
+		if err := json.Unmarshal(route.Quoted, &own); err != nil || own != route.Name {
+			t.Fatalf("%s is called %s there, want %q", name, route.Quoted, route.Name)
 		}
 	}
 	return list.Tools
@@ -78,4 +78,10 @@ func names(v *View) (list []string) {
 		list = append(list, entry.Name)
 	}
 	return list
+}
+
+// listText is the first page of the tools.
+func listText(v *View) string {
+	page, _ := v.Tools.Page("")
+	return string(page)
 }

@@ -97,8 +97,8 @@ func TestC18_NamesConsistOfWhatAPIsAllow(t *testing.T) {
 				t.Errorf("%q is no name within %d", entry.Name, budget)
 			}
 			// The call reaches the server under the tool's own name.
-			if route, _ := view.Resolve(entry.Name); route.Tool != tools[i%len(tools)] {
-				t.Errorf("%s leads to %q, want %q", entry.Name, route.Tool, tools[i%len(tools)])
+			if route, _ := view.Tool(entry.Name); route.Name != tools[i%len(tools)] {
+				t.Errorf("%s leads to %q, want %q", entry.Name, route.Name, tools[i%len(tools)])
 			}
 		}
 	}
@@ -129,7 +129,7 @@ func TestC22_SameToolOfTwoServersAndTwiceOfOne(t *testing.T) {
 		t.Errorf("listed are %q, want %q", names(view), want)
 	}
 	for name, want := range map[string]string{"gmail__send_email": "gmail", "outlook__send_email": "outlook"} {
-		if route, _ := view.Resolve(name); route.Server != want || route.Tool != "send_email" {
+		if route, _ := view.Tool(name); route.Server != want || route.Name != "send_email" {
 			t.Errorf("%s leads to %+v", name, route)
 		}
 	}
@@ -145,19 +145,19 @@ func TestC23_CallsAreRoutedByTable(t *testing.T) {
 		t.Errorf("%d tools are listed, want 6: %q", got, names(view))
 	}
 	for name, want := range map[string]Route{
-		"db__execute_sql":     {Server: "db", Tool: "execute_sql"},
-		"db__a-b_c":           {Server: "db", Tool: "a-b_c"},
-		"db__b__c":            {Server: "db", Tool: "b__c"},
-		"my_db__execute_sql":  {Server: "my_db", Tool: "execute_sql"},
-		"my__db__execute_sql": {Server: "my", Tool: "db__execute_sql"},
-		"db__b__c_cd016bbe":   {Server: "db__b", Tool: "c"},
+		"db__execute_sql":     {Server: "db", Name: "execute_sql"},
+		"db__a-b_c":           {Server: "db", Name: "a-b_c"},
+		"db__b__c":            {Server: "db", Name: "b__c"},
+		"my_db__execute_sql":  {Server: "my_db", Name: "execute_sql"},
+		"my__db__execute_sql": {Server: "my", Name: "db__execute_sql"},
+		"db__b__c_cd016bbe":   {Server: "db__b", Name: "c"},
 	} {
-		if got, ok := view.Resolve(name); !ok || got.Server != want.Server || got.Tool != want.Tool {
+		if got, ok := view.Tool(name); !ok || got.Server != want.Server || got.Name != want.Name {
 			t.Errorf("%s leads to %+v, %v; want %+v", name, got, ok, want)
 		}
 	}
 	for _, name := range []string{"", "execute_sql", "my__execute_sql", "db__", "DB__execute_sql", "db__execute_sql "} {
-		if got, ok := view.Resolve(name); ok {
+		if got, ok := view.Tool(name); ok {
 			t.Errorf("%q leads to %+v, want nowhere", name, got)
 		}
 	}
@@ -210,19 +210,19 @@ func TestWithoutAPrefixTheFirstServerWinsAClash(t *testing.T) {
 	for _, sources := range [][]Source{{first, second, third}, {third, first, second}} {
 		view := New(sources, Filter{}).View(forClaude)
 		listed(t, view)
-		if route, ok := view.Resolve("x"); !ok || route.Server != "first" {
+		if route, ok := view.Tool("x"); !ok || route.Server != "first" {
 			t.Errorf("x leads to %+v, %v; want first", route, ok)
 		}
 		if len(view.Entries) != 4 {
 			t.Errorf("listed are %q, want 4", names(view))
 		}
 	}
-	if route, _ := New([]Source{second, first}, Filter{}).View(forClaude).Resolve("x"); route.Server != "second" {
+	if route, _ := New([]Source{second, first}, Filter{}).View(forClaude).Tool("x"); route.Server != "second" {
 		t.Errorf("x leads to %+v, want second", route)
 	}
 	// Without the first server the second one has the name.
 	first.Tools = nil
-	if route, ok := New([]Source{first, second}, Filter{}).View(forClaude).Resolve("x"); !ok || route.Server != "second" {
+	if route, ok := New([]Source{first, second}, Filter{}).View(forClaude).Tool("x"); !ok || route.Server != "second" {
 		t.Errorf("x leads to %+v, %v; want second", route, ok)
 	}
 }

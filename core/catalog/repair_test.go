@@ -141,11 +141,11 @@ func TestC34_ToolsAreAsTheirServerWroteThem(t *testing.T) {
 	view := New([]Source{raw("s", entire)}, Filter{}).View(forClaude)
 	listed(t, view)
 	const before, after = `{ "title":"T\u00e4",	"name" : `, ` ,"x-vendor":`
-	if want := `{"tools":[` + before + `"s__original"` + after + entire[len(before)+len(`"or\u0069ginal"`)+len(after):] + `]}`; string(view.List) != want {
-		t.Errorf("the list is\n%s, want\n%s", view.List, want)
+	if want := `{"tools":[` + before + `"s__original"` + after + entire[len(before)+len(`"or\u0069ginal"`)+len(after):] + `]}`; listText(view) != want {
+		t.Errorf("the list is\n%s, want\n%s", listText(view), want)
 	}
-	if route, _ := view.Resolve("s__original"); string(route.Quoted) != `"or\u0069ginal"` || route.Tool != "original" {
-		t.Errorf("the server is called with %s for %q", route.Quoted, route.Tool)
+	if route, _ := view.Tool("s__original"); string(route.Quoted) != `"or\u0069ginal"` || route.Name != "original" {
+		t.Errorf("the server is called with %s for %q", route.Quoted, route.Name)
 	}
 }
 

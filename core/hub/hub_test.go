@@ -31,13 +31,20 @@ type fakeServer struct {
 	parked    bool
 	requests  chan *upstream.Request
 	cancelled chan string
+	// notes are what it was told otherwise.
+	notes chan string
 }
 
 func newFakeServer() *fakeServer {
-	return &fakeServer{requests: make(chan *upstream.Request, 100), cancelled: make(chan string, 100)}
+	return &fakeServer{requests: make(chan *upstream.Request, 100), cancelled: make(chan string, 100), notes: make(chan string, 100)}
 }
 
 func (s *fakeServer) Forward(r *upstream.Request) { s.requests <- r }
+
+func (s *fakeServer) Notify(_ upstream.Caller, raw []byte) { s.notes <- "notify " + string(raw) }
+func (s *fakeServer) SetLogLevel(level string)             { s.notes <- "level " + level }
+func (s *fakeServer) Subscribe(uri string)                 { s.notes <- "subscribe " + uri }
+func (s *fakeServer) Unsubscribe(uri string)               { s.notes <- "unsubscribe " + uri }
 
 func (s *fakeServer) Recall(*upstream.Request) bool { return s.parked }
 
@@ -66,8 +73,9 @@ func newWorld(t *testing.T, tools ...string) *world {
 	t.Helper()
 	w := &world{t: t, server: newFakeServer(), ready: make(chan struct{})}
 	w.hub = New(Deps{
-		Lookup: func(name string) (Server, bool) { return w.server, name == "s" },
-		Ready:  w.ready, NameLength: func() int { return 0 }, Version: "1.2.3",
+		Lookup:  func(name string) (Server, bool) { return w.server, name == "s" },
+		Servers: func() []Server { return []Server{w.server} },
+		Ready:   w.ready, NameLength: func() int { return 0 }, Version: "1.2.3",
 		Board: status.NewBoard(), Events: status.NewEvents(100, nil), Log: slog.New(slog.DiscardHandler),
 	})
 	w.setTools(tools...)
@@ -199,10 +207,11 @@ func TestHandshakeIsAnsweredAtOnceAndAlwaysTheSame(t *testing.T) {
 
 func TestC95_ListsOfWhatThereIsNotAreEmpty(t *testing.T) {
 	in(t, nil, func(_ *testing.T, w *world) {
+		close(w.ready)
 		c := w.attach()
 		for method, want := range map[string]string{
 			"prompts/list": `{"prompts":[]}`, "resources/list": `{"resources":[]}`,
-			"resources/templates/list": `{"resourceTemplates":[]}`, "logging/setLevel": `{}`,
+			"resources/templates/list": `{"resourceTemplates":[]}`,
 		} {
 			c.send(`{"jsonrpc":"2.0","id":1,"method":"` + method + `"}`)
 			c.want(`{"jsonrpc":"2.0","id":1,"result":` + want + `}`)
@@ -265,7 +274,11 @@ func TestUnknownToolAndBrokenCalls(t *testing.T) {
 			`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"s__b"}}`: -32602,
 			`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":5}}`:      -32602,
 			`{"jsonrpc":"2.0","id":1,"method":"tools/call"}`:                          -32602,
-			`{"jsonrpc":"2.0","id":1,"method":"no/such"}`:                             -32601,
+			`{"jsonrpc":"2.0","id":1,"method":"server/discover"}`:                     -32601,
+			`{"jsonrpc":"2.0","id":1,"method":"prompts/get","params":{"name":"x"}}`:   -32602,
+			`{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"x"}}`: -32002,
+			`{"jsonrpc":"2.0","id":1,"method":"logging/setLevel"}`:                    -32602,
+			`{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"cursor":"9"}}`:  -32602,
 			`{"jsonrpc":"2.0","id":1}`:                                                -32600,
 			`[{"jsonrpc":"2.0","id":1,"method":"ping"}]`:                              -32600,
 		} {

@@ -217,8 +217,9 @@ func newRig(t *testing.T, mode string, change ...func(*config.Server)) *rig {
 	}
 	r.upstream = New(entry, true, Deps{
 		Open: launcher.Open, Self: mcp.Implementation{Name: "test", Version: "1"}, Board: r.board, Events: r.events,
-		Remembered: func(config.Server) [][]byte { return nil },
-		Changed:    func() {}, Log: log, Random: half,
+		Remembered: func(config.Server) Lists { return Lists{} }, News: func(string, jsonrpc.Message) {},
+		Wanted:  func(string) ([]string, string) { return nil, "" },
+		Changed: func() {}, Log: log, Random: half,
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	r.cancel = cancel
@@ -272,6 +273,10 @@ func newInbox() *inbox {
 
 func (a *inbox) Reply(_ *Request, reply []byte)           { a.replies <- string(reply) }
 func (a *inbox) Progress(_ *Request, notification []byte) { a.progress <- string(notification) }
+
+func (a *inbox) Tell([]byte)        {}
+func (a *inbox) Ask(q *Question)    { q.Refuse(&jsonrpc.Error{Code: -1, Message: "no"}) }
+func (a *inbox) Withdraw(*Question) {}
 
 func (a *inbox) wait(t *testing.T) string {
 	t.Helper()

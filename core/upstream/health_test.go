@@ -77,7 +77,7 @@ func (f *fakeTransport) reply(raw []byte) {
 		if err != nil {
 			panic(err)
 		}
-		f.sink.Receive(m)
+		f.sink.Receive(m, 0)
 	}()
 }
 
@@ -126,7 +126,8 @@ func newFakeRig(t *testing.T, ping time.Duration, answers ...func(*fakeTransport
 			}
 		},
 		Self: mcp.Implementation{Name: "t", Version: "1"}, Board: r.board, Events: status.NewEvents(100, nil),
-		Remembered: func(config.Server) [][]byte { return nil }, Changed: func() {},
+		Remembered: func(config.Server) Lists { return Lists{} }, News: func(string, jsonrpc.Message) {},
+		Wanted: func(string) ([]string, string) { return nil, "" }, Changed: func() {},
 		Log: slog.New(slog.DiscardHandler), Random: half,
 	})
 	ctx, cancel := context.WithCancel(context.Background())

@@ -174,10 +174,10 @@ func newTestSink() *testSink {
 	return &testSink{messages: make(chan jsonrpc.Message, 100), failures: make(chan sinkFailure, 100)}
 }
 
-func (s *testSink) Receive(m jsonrpc.Message)  { s.messages <- m }
-func (s *testSink) Failed(id int64, err error) { s.failures <- sinkFailure{id, err} }
-func (s *testSink) next(t *testing.T) string   { t.Helper(); return string(s.message(t).Raw) }
-func (s *testSink) failed(t *testing.T) error  { t.Helper(); return s.failure(t).err }
+func (s *testSink) Receive(m jsonrpc.Message, _ int64) { s.messages <- m }
+func (s *testSink) Failed(id int64, err error)         { s.failures <- sinkFailure{id, err} }
+func (s *testSink) next(t *testing.T) string           { t.Helper(); return string(s.message(t).Raw) }
+func (s *testSink) failed(t *testing.T) error          { t.Helper(); return s.failure(t).err }
 func (s *testSink) failure(t *testing.T) sinkFailure {
 	t.Helper()
 	select {

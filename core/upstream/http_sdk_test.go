@@ -131,7 +131,7 @@ func toolsOf(t *testing.T, l *link) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), peerWait)
 	defer cancel()
-	tools, err := l.listTools(ctx)
+	tools, err := l.list(ctx, Tools)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +149,7 @@ func toolsOf(t *testing.T, l *link) string {
 func TestHTTPServersOfOtherLibraries(t *testing.T) {
 	eachSDK(t, func(t *testing.T, p *sdkPeer) {
 		l, shake := linkedTo(t, endpointOf(t, p.url))
-		if shake.version != "2025-11-25" || !shake.tools {
+		if shake.version != "2025-11-25" || !shake.has.has(Tools) {
 			t.Errorf("the handshake brought %+v", shake)
 		}
 		if got := toolsOf(t, l); got != "wait work" && got != "work wait" {
@@ -198,7 +198,7 @@ func TestHTTPListChangedComesOnTheListeningStream(t *testing.T) {
 		// The stream may not be open yet, and nobody tells when it is.
 		for deadline := time.Now().Add(peerWait); ; p.addTool() {
 			select {
-			case <-l.toolsChanged:
+			case <-l.listsChanged:
 				if got := toolsOf(t, l); !strings.Contains(got, "more") {
 					t.Errorf("the tools are %q", got)
 				}

@@ -166,7 +166,8 @@ func httpRig(t *testing.T, url string) (*Upstream, *status.Board) {
 		},
 	}, true, Deps{
 		Open: l.Open, Self: mcp.Implementation{Name: "t", Version: "1"}, Board: board, Events: status.NewEvents(100, nil),
-		Remembered: func(config.Server) [][]byte { return nil }, Changed: func() {}, Log: l.Log, Random: half,
+		Remembered: func(config.Server) Lists { return Lists{} }, News: func(string, jsonrpc.Message) {},
+		Wanted: func(string) ([]string, string) { return nil, "" }, Changed: func() {}, Log: l.Log, Random: half,
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -341,7 +342,8 @@ func TestUpstreamWhoseLifeIsOverStartsNothing(t *testing.T) {
 	opened := false
 	u := New(config.Server{Name: "s", Type: config.Stdio, Enabled: true, StartupTimeout: time.Minute}, true, Deps{
 		Board: status.NewBoard(), Events: status.NewEvents(100, nil), Changed: func() {}, Log: slog.New(slog.DiscardHandler), Random: half,
-		Remembered: func(config.Server) [][]byte { return nil },
+		Remembered: func(config.Server) Lists { return Lists{} }, News: func(string, jsonrpc.Message) {},
+		Wanted: func(string) ([]string, string) { return nil, "" },
 		Open: func(config.Server) Opener {
 			return func(context.Context) (Transport, error) { opened = true; return nil, errStopped }
 		},
@@ -396,10 +398,10 @@ func TestParkedRequestsKeepTheirOrder(t *testing.T) {
 func TestToolsThatAreNoJSONAreLeftOut(t *testing.T) {
 	u := &Upstream{name: "s", deps: Deps{Log: slog.New(slog.DiscardHandler)}}
 	good := []byte(`{"name":"ok"}`)
-	tools := u.sound([][]byte{
+	tools := u.sound(Lists{Tools: [][]byte{
 		[]byte(`{"name":"bad","description":"C:\path"}`), []byte("{\"name\":\"bad\",\"description\":\"a\tb\"}"), good,
 		[]byte(`{"name":"bad","x":01}`), []byte("{\"name\":\"bad\",\"description\":\"\xff\"}"),
-	})
+	}}).Tools
 	if len(tools) != 1 || string(tools[0]) != string(good) {
 		t.Errorf("kept %s", tools)
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"mcp-funnel/core/config"
+	"mcp-funnel/core/jsonrpc"
 	"mcp-funnel/core/status"
 )
 
@@ -13,7 +14,8 @@ import (
 // it is being stopped.
 func TestServerThatLeftIsNotShownAgain(t *testing.T) {
 	board := status.NewBoard()
-	s := NewSupervisor(Deps{Board: board, Events: status.NewEvents(10, nil), Remembered: func(config.Server) [][]byte { return nil }, Changed: func() {}, Log: slog.New(slog.DiscardHandler), Random: half})
+	s := NewSupervisor(Deps{Board: board, Events: status.NewEvents(10, nil), Remembered: func(config.Server) Lists { return Lists{} }, News: func(string, jsonrpc.Message) {},
+		Wanted: func(string) ([]string, string) { return nil, "" }, Changed: func() {}, Log: slog.New(slog.DiscardHandler), Random: half})
 	entry := config.Server{Name: "s", Type: config.Stdio, Enabled: true, StartupTimeout: time.Second, Reconnect: testPolicy()}
 	s.Apply([]config.Server{entry}, func(string) bool { return false })
 	u, _ := s.Lookup("s")
