@@ -133,6 +133,19 @@ func (w *watcher) mark() int {
 	return len(w.seen)
 }
 
+// count is how many events of that name came from mark on.
+func (w *watcher) count(mark int, name string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	count := 0
+	for _, s := range w.seen[mark:] {
+		if s.Name == name {
+			count++
+		}
+	}
+	return count
+}
+
 // await waits for the first event of that name from mark on; server "" is any.
 func (w *watcher) await(ctx context.Context, mark int, name, server string) (sight, error) {
 	for {
