@@ -8,10 +8,10 @@ TOOLS ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/mcp-funnel-tools
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 LDFLAGS = -s -w -X main.version=$(VERSION)
 
-.PHONY: help build install demo test e2e lint vuln cross soak fuzz bench clean
+.PHONY: help build install demo test e2e lint vuln cross soak fuzz bench faults faults-short clean
 
 help: ## show this list
-	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
+	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
 
 build: bin/mcp-funnel ## build bin/mcp-funnel
 
@@ -47,6 +47,15 @@ bench: bin/mcp-funnel ## measure packages, and the whole path against a byte rel
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/bench ./cmd/mcp-funnel/bench
 	$(GO) test -run '^$$' -bench . -benchmem -benchtime 0.3s ./core/jsonrpc ./cmd/mcp-funnel/bench
 	bin/bench -app bin/mcp-funnel
+
+faults: bin/mcp-funnel bin/faults ## break servers in every way, and write packaging/faults.md (N=http)
+	bin/faults -app bin/mcp-funnel $(if $(N),-only '$(N)',-o packaging/faults.md)
+
+faults-short: bin/mcp-funnel bin/faults ## the faults that take seconds, for a busy machine
+	bin/faults -app bin/mcp-funnel -short
+
+bin/faults: FORCE
+	CGO_ENABLED=0 $(GO) build -trimpath -o $@ ./cmd/mcp-funnel/faults
 
 clean: ## remove what was built
 	rm -rf bin

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"mcp-funnel/assets"
+	"mcp-funnel/cmd/mcp-funnel/e2e/parts"
 	"mcp-funnel/core"
 	"mcp-funnel/core/status"
 )
@@ -28,7 +29,7 @@ var (
 // TestPanel uses the tray as a person does: sees the icon in Xfce's panel, opens its
 // menu by mouse, chooses entries, and sees notifications. The pictures are kept.
 func TestPanel(t *testing.T) {
-	play(t, "mouse", quickProbe, []part{xfce}, func(u *user) string {
+	play(t, "mouse", quickProbe, []parts.Part{xfce}, func(u *user) string {
 		d := u.startDesktop()
 		end := u.start("app", u.command(program, "tray"))
 		first := u.server("demo", 0)
