@@ -55,9 +55,11 @@ func mute(f *fakeTransport, m jsonrpc.Message) []byte {
 
 func (f *fakeTransport) Start(sink Sink) { f.sink = sink }
 
-func (f *fakeTransport) Send(m jsonrpc.Message) error {
+func (f *fakeTransport) Unsent(int) bool { return false }
+
+func (f *fakeTransport) Send(m jsonrpc.Message) (place int, err error) {
 	if m.Kind != jsonrpc.Request {
-		return nil
+		return 0, nil
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -67,7 +69,7 @@ func (f *fakeTransport) Send(m jsonrpc.Message) error {
 	if reply := f.answers(f, m); reply != nil {
 		f.reply(reply)
 	}
-	return nil
+	return 0, nil
 }
 
 // reply delivers a reply on a goroutine of its own, as transports do.

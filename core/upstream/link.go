@@ -81,6 +81,9 @@ type waiter struct {
 	request *Request
 	own     chan ownReply
 	timeout *time.Timer
+	// place is that of a request in the order of what was sent; 0 while that is not
+	// known.
+	place int
 }
 
 type ownReply struct {
@@ -191,7 +194,8 @@ func (l *link) send(raw []byte) error {
 	if err != nil {
 		return err
 	}
-	return l.transport.Send(m)
+	_, err = l.transport.Send(m)
+	return err
 }
 
 func (l *link) notify(method string, params []byte) error {
@@ -211,9 +215,13 @@ func (l *link) forward(r *Request) error {
 		return nil
 	}
 	l.armTimeout(id, w)
-	if err := l.transport.Send(r.rewrite(id)); err != nil && l.remove(id) != nil {
+	place, err := l.transport.Send(r.rewrite(id))
+	if err != nil && l.remove(id) != nil {
 		return err
 	}
+	l.mu.Lock()
+	w.place = place
+	l.mu.Unlock()
 	return nil // or the end of the link was quicker, and answered
 }
 
@@ -450,11 +458,14 @@ func (l *link) end(cause error) {
 	}
 	l.mu.Unlock()
 	for _, w := range waiting {
-		if w.own != nil {
+		switch {
+		case w.own != nil:
 			w.own <- ownReply{err: cause}
-			continue
+		case w.place > 0 && l.again != nil && !errors.Is(cause, errStopped) && l.transport.Unsent(w.place):
+			l.again(l, w.request) // the server was dead before it came
+		default:
+			w.request.fail(l.lostCall(w.request, cause))
 		}
-		w.request.fail(l.lostCall(w.request, cause))
 	}
 }
 

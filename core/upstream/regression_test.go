@@ -208,8 +208,8 @@ type closedTransport struct {
 	done chan struct{}
 }
 
-func (c *closedTransport) Send(jsonrpc.Message) error { return jsonrpc.ErrClosed }
-func (c *closedTransport) Done() <-chan struct{}      { return c.done }
+func (c *closedTransport) Send(jsonrpc.Message) (int, error) { return 0, jsonrpc.ErrClosed }
+func (c *closedTransport) Done() <-chan struct{}             { return c.done }
 func (c *closedTransport) Err() error {
 	return &ExitError{Code: 1, Cause: "exit code 1", Stderr: "no key"}
 }
