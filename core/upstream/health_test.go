@@ -102,6 +102,12 @@ func (f *fakeTransport) Close() {
 	f.closed = true
 }
 
+func (f *fakeTransport) isClosed() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.closed
+}
+
 // fakeRig runs an upstream over fake transports, one for each attempt, in a bubble.
 type fakeRig struct {
 	upstream *Upstream
@@ -111,14 +117,20 @@ type fakeRig struct {
 
 func newFakeRig(t *testing.T, ping time.Duration, answers ...func(*fakeTransport, jsonrpc.Message) []byte) *fakeRig {
 	t.Helper()
+	return newFakeRigOf(t, func(s *config.Server) { s.PingInterval = ping }, answers...)
+}
+
+func newFakeRigOf(t *testing.T, change func(*config.Server), answers ...func(*fakeTransport, jsonrpc.Message) []byte) *fakeRig {
+	t.Helper()
 	r := &fakeRig{board: status.NewBoard()}
 	entry := config.Server{
-		Name: "s", Type: config.HTTP, Enabled: true, StartupTimeout: time.Minute, PingInterval: ping,
+		Name: "s", Type: config.HTTP, Enabled: true, StartupTimeout: time.Minute,
 		Reconnect: config.Reconnect{
 			Enabled: true, MaxAttempts: 3, InitialDelay: time.Second, BackoffMultiplier: 2, MaxDelay: time.Minute,
 			SlowProbeInterval: time.Minute, StableAfter: time.Minute,
 		},
 	}
+	change(&entry)
 	r.upstream = New(entry, true, Deps{
 		Open: func(config.Server) Opener {
 			return func(context.Context) (Transport, error) {

@@ -11,7 +11,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -81,26 +80,6 @@ func TestC103_SecretOfSeveralLinesIsMaskedOnEachOfThem(t *testing.T) {
 	if tail := l.transport.StderrTail(); strings.Contains(tail, "MIIEvQIBADANBgkqhkiG") {
 		t.Errorf("tail %q", tail)
 	}
-}
-
-// lockedText is a server's log.
-type lockedText struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *lockedText) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *lockedText) Close() error { return nil }
-
-func (l *lockedText) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
 }
 
 // launcher launches with an environment and a log of the test's own.
