@@ -81,9 +81,10 @@ type waiter struct {
 	request *Request
 	own     chan ownReply
 	timeout *time.Timer
-	// place is that of a request in the order of what was sent; 0 while that is not
-	// known.
-	place int
+	// sent: the request was handed to the transport, and place is what that said.
+	// late: the link ended before that; who sends concludes.
+	sent, late bool
+	place      int
 }
 
 type ownReply struct {
@@ -216,12 +217,16 @@ func (l *link) forward(r *Request) error {
 	}
 	l.armTimeout(id, w)
 	place, err := l.transport.Send(r.rewrite(id))
-	if err != nil && l.remove(id) != nil {
-		return err
-	}
 	l.mu.Lock()
-	w.place = place
+	w.sent, w.place = true, place
+	late, over := w.late, l.over
 	l.mu.Unlock()
+	switch {
+	case err != nil && (late || l.remove(id) != nil):
+		return err
+	case late:
+		l.conclude(w, over)
+	}
 	return nil // or the end of the link was quicker, and answered
 }
 
@@ -451,21 +456,30 @@ func (l *link) end(cause error) {
 	l.over = cause
 	waiting := l.waiting
 	l.waiting = nil
-	for _, w := range waiting {
+	for id, w := range waiting {
 		if w.timeout != nil {
 			w.timeout.Stop()
+		}
+		if w.late = w.request != nil && !w.sent; w.late {
+			delete(waiting, id)
 		}
 	}
 	l.mu.Unlock()
 	for _, w := range waiting {
-		switch {
-		case w.own != nil:
-			w.own <- ownReply{err: cause}
-		case w.place > 0 && l.again != nil && !errors.Is(cause, errStopped) && l.transport.Unsent(w.place):
-			l.again(l, w.request) // the server was dead before it came
-		default:
-			w.request.fail(l.lostCall(w.request, cause))
-		}
+		l.conclude(w, cause)
+	}
+}
+
+// conclude answers who waits on a link that is over because of cause. A request of
+// which the server got nothing, because it was dead already, goes to its successor.
+func (l *link) conclude(w *waiter, cause error) {
+	switch {
+	case w.own != nil:
+		w.own <- ownReply{err: cause}
+	case l.again != nil && !errors.Is(cause, errStopped) && l.transport.Unsent(w.place):
+		l.again(l, w.request)
+	default:
+		w.request.fail(l.lostCall(w.request, cause))
 	}
 }
 

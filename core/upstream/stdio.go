@@ -254,7 +254,14 @@ func (t *stdio) write(text string) {
 func (t *stdio) Send(m jsonrpc.Message) (place int, err error) { return t.out.Put(m.Raw) }
 
 // Unsent implements [Transport].
-func (t *stdio) Unsent(place int) bool { return place > t.begun }
+func (t *stdio) Unsent(place int) bool {
+	select {
+	case <-t.ended:
+		return place > t.begun
+	default:
+		return false // it is being closed by us, and may still read
+	}
+}
 
 // Done implements [Transport].
 func (t *stdio) Done() <-chan struct{} { return t.ended }
