@@ -2,13 +2,15 @@
 GO ?= go
 GOLANGCI_LINT_VERSION = v2.15.0
 GOVULNCHECK_VERSION = v1.9.0
+NFPM_VERSION = v2.48.0
 PREFIX ?= $(HOME)/.local
 # Tools are built once into this folder, at the versions above.
 TOOLS ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/mcp-funnel-tools
-VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+VERSION ?= $(shell packaging/scripts/version)
 LDFLAGS = -s -w -X main.version=$(VERSION)
+PACKAGE = GO='$(GO)' TOOLS='$(TOOLS)' NFPM_VERSION=$(NFPM_VERSION) VERSION='$(VERSION)'
 
-.PHONY: help build install demo test e2e lint vuln cross soak fuzz bench faults faults-short clean
+.PHONY: help build install demo test e2e lint vuln cross deb deb-test release soak fuzz bench faults faults-short clean
 
 help: ## show this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -37,6 +39,15 @@ lint: ## vet for all systems, gofmt, golangci-lint, govulncheck
 cross: ## compile for every system we ship to
 	GO='$(GO)' packaging/scripts/cross
 
+deb: ## build a Debian package into dist
+	$(PACKAGE) packaging/scripts/package dist $$($(GO) env GOARCH) deb
+
+deb-test: ## install, run, upgrade and purge that package here; needs root
+	$(PACKAGE) packaging/scripts/deb-test
+
+release: ## build all packages of a release into dist
+	$(PACKAGE) packaging/scripts/release
+
 soak: ## ten minutes of mixed load and crashes (SOAK_TIME=10m); fails on a trend
 	$(GO) test -tags soak -run '^TestSoak$$' -v -count=1 -timeout 2h ./cmd/mcp-funnel
 
@@ -58,6 +69,6 @@ bin/faults: FORCE
 	CGO_ENABLED=0 $(GO) build -trimpath -o $@ ./cmd/mcp-funnel/faults
 
 clean: ## remove what was built
-	rm -rf bin
+	rm -rf bin dist
 
 FORCE:
