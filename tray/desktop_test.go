@@ -92,14 +92,22 @@ github: slow probe, trying now
   Reconnect now
   [x] Enabled
   (the process exited with code 1)
+  Show log
 file__system: connected, 12 tools
   Reconnect now
   [x] Enabled
+  Show log
+  (12 tools)
 slack: disabled
   (Reconnect now)
   [ ] Enabled
+  Show log
 ---
 Reconnect all
+(No sessions)
+Edit config…
+[ ] Start at login
+[x] Notifications
 ---
 (MCP Funnel 1.2__3)
 Quit

@@ -86,12 +86,12 @@ func TestNotifierForgetsNumbersOfAnotherServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	n, fallen := newTestNotifier(t, bus)
-	if err := n.Notify(t.Context(), Notice{Key: "a"}); err != nil {
+	if err := n.Notify(t.Context(), Notice{Key: "a", Title: "t"}); err != nil {
 		t.Fatal(err)
 	}
 	_ = conn.Close()
 	err := traytest.Poll(5*time.Second, func() error {
-		if err := n.Notify(t.Context(), Notice{Key: "a"}); err != nil {
+		if err := n.Notify(t.Context(), Notice{Key: "a", Title: "t"}); err != nil {
 			return err
 		}
 		if *fallen == 0 {
@@ -103,7 +103,7 @@ func TestNotifierForgetsNumbersOfAnotherServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	server := startNotifications(t, bus)
-	if err := n.Notify(t.Context(), Notice{Key: "a", Body: "<"}); err != nil {
+	if err := n.Notify(t.Context(), Notice{Key: "a", Title: "t", Body: "<"}); err != nil {
 		t.Fatal(err)
 	}
 	if got := <-server.Shown(); got.Replaces != 0 || got.Body != "<" {
@@ -114,7 +114,7 @@ func TestNotifierForgetsNumbersOfAnotherServer(t *testing.T) {
 func TestNotifierFallsBackWithoutAServer(t *testing.T) {
 	bus := traytest.StartBus(t)
 	n, fallen := newTestNotifier(t, bus)
-	if err := n.Notify(t.Context(), Notice{}); err != nil || *fallen != 1 {
+	if err := n.Notify(t.Context(), Notice{Title: "t"}); err != nil || *fallen != 1 {
 		t.Errorf("%v, %d notices by the fall-back", err, *fallen)
 	}
 }
@@ -128,11 +128,11 @@ func TestC116_NotifierKeepsItsDeadline(t *testing.T) {
 	thaw := server.Hang()
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	if err := n.Notify(ctx, Notice{}); !errors.Is(err, context.DeadlineExceeded) || *fallen != 0 {
+	if err := n.Notify(ctx, Notice{Title: "t"}); !errors.Is(err, context.DeadlineExceeded) || *fallen != 0 {
 		t.Errorf("%v, %d notices by the fall-back", err, *fallen)
 	}
 	thaw()
-	if err := n.Notify(t.Context(), Notice{}); err != nil {
+	if err := n.Notify(t.Context(), Notice{Title: "t"}); err != nil {
 		t.Errorf("after the server came back: %v", err)
 	}
 }
@@ -141,11 +141,11 @@ func TestNotifierConnectsAgain(t *testing.T) {
 	bus := traytest.StartBus(t)
 	startNotifications(t, bus)
 	n, _ := newTestNotifier(t, bus)
-	if err := n.Notify(t.Context(), Notice{}); err != nil {
+	if err := n.Notify(t.Context(), Notice{Title: "t"}); err != nil {
 		t.Fatal(err)
 	}
 	_ = n.conn.Close()
-	if err := n.Notify(t.Context(), Notice{}); err != nil {
+	if err := n.Notify(t.Context(), Notice{Title: "t"}); err != nil {
 		t.Errorf("after the connection was lost: %v", err)
 	}
 }

@@ -6,12 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"mcp-funnel/core/status"
 )
@@ -88,10 +92,16 @@ type stage struct {
 	board    *status.Board
 	view     *fakeView
 	controls *fakeControls
+	asked    chan noticeAction
+	dir      string
 	log      bytes.Buffer
 
-	mu      sync.Mutex
-	notices []Notice
+	mu       sync.Mutex
+	policy   Policy
+	noTick   bool
+	notices  []Notice
+	measured int
+	openErr  error
 }
 
 func (s *stage) post(n Notice) {
@@ -106,16 +116,73 @@ func (s *stage) posted() []Notice {
 	return slices.Clone(s.notices)
 }
 
+// switchFunc is a switch that is told what to be.
+type switchFunc func(on *bool) bool
+
+func (f switchFunc) On() bool          { return f(nil) }
+func (f switchFunc) Set(on bool) error { f(&on); return nil }
+
+// notifications is the tick for them.
+func (s *stage) notifications(on *bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if on != nil {
+		s.noTick = !*on
+	}
+	return !s.noTick
+}
+
+func (s *stage) options() Options {
+	autostart := false
+	var mu sync.Mutex
+	return Options{
+		Board: s.board, Controls: s.controls, Log: slog.New(slog.NewTextHandler(&s.log, nil)),
+		Notifications: switchFunc(s.notifications),
+		Autostart: switchFunc(func(on *bool) bool {
+			mu.Lock()
+			defer mu.Unlock()
+			if on != nil {
+				autostart = *on
+				s.controls.record("autostart %v", *on)
+			}
+			return autostart
+		}),
+		Details: func(context.Context) Details {
+			time.Sleep(100 * time.Millisecond) // it takes a moment
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.measured++
+			return Details{Memory: map[string]int64{"files": int64(s.measured) << 20}}
+		},
+		LogPath:    func(server string) string { return filepath.Join(s.dir, server+".log") },
+		ConfigPath: filepath.Join(s.dir, "config", "config.json"),
+		Updated:    func() bool { return true },
+		Restart:    func(context.Context) error { s.controls.record("restart"); return nil },
+		Open: func(_ context.Context, path string) error {
+			s.controls.record("open %s", strings.TrimPrefix(path, s.dir))
+			return s.openErr
+		},
+	}
+}
+
 // runStage runs a presenter in a bubble while act acts.
 func runStage(t *testing.T, act func(*stage)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		s := &stage{board: status.NewBoard(), view: newFakeView(), controls: &fakeControls{}}
+		s := &stage{
+			board: status.NewBoard(), view: newFakeView(), controls: &fakeControls{}, asked: make(chan noticeAction),
+			dir: t.TempDir(), policy: Policy{Enabled: true},
+		}
 		p := &presenter{
-			board: s.board, view: s.view, controls: s.controls,
-			post:   s.post,
-			notify: func() bool { return true },
-			log:    slog.New(slog.NewTextHandler(&s.log, nil)),
+			o: s.options(), view: s.view, asked: s.asked, post: s.post,
+			policy: func() (Policy, bool) {
+				ticked := s.notifications(nil)
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				policy := s.policy
+				policy.Enabled = policy.Enabled && ticked
+				return policy, ticked
+			},
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
@@ -123,6 +190,7 @@ func runStage(t *testing.T, act func(*stage)) {
 			defer close(done)
 			p.run(ctx)
 		}()
+		time.Sleep(time.Second) // the settings have been read
 		synctest.Wait()
 		act(s)
 		cancel()
@@ -132,8 +200,8 @@ func runStage(t *testing.T, act func(*stage)) {
 
 func TestPresenterShowsTheFirstPictureAtOnce(t *testing.T) {
 	runStage(t, func(s *stage) {
-		if m, n := s.view.last(); n != 1 || m.summary != "No servers configured" {
-			t.Errorf("%d pictures, the last says %q", n, m.summary)
+		if m, n := s.view.last(); n > 2 || m.summary != "No servers configured" || s.view.times[0].Add(time.Second) != time.Now() {
+			t.Errorf("%d pictures, the first at %v, the last says %q", n, s.view.times[0], m.summary)
 		}
 	})
 }
@@ -161,11 +229,14 @@ func TestPresenterShowsAtMostFourPicturesASecond(t *testing.T) {
 	})
 }
 
-func TestPresenterCountsDown(t *testing.T) {
+// The count-down goes on only while the user may be looking.
+func TestPresenterCountsDownWhenTheMenuWasOpened(t *testing.T) {
 	runStage(t, func(s *stage) {
 		server := probing("github", "gone")
 		server.NextAttemptAt = status.At(time.Now().Add(25 * time.Second))
 		s.board.SetServer(server)
+		time.Sleep(time.Second)
+		s.view.open <- struct{}{}
 		var labels []string
 		for range 30 {
 			time.Sleep(time.Second)
@@ -182,8 +253,46 @@ func TestPresenterCountsDown(t *testing.T) {
 		if !slices.Equal(labels, want) {
 			t.Errorf("labels %q, want %q", labels, want)
 		}
-		if _, n := s.view.last(); n > 1+len(want) {
-			t.Errorf("%d pictures for %d labels", n, len(want))
+		time.Sleep(looks)
+		server.NextAttemptAt = status.At(time.Now().Add(55 * time.Second))
+		s.board.SetServer(server)
+		time.Sleep(time.Second)
+		_, before := s.view.last()
+		time.Sleep(time.Minute)
+		if m, n := s.view.last(); n != before {
+			t.Errorf("%d pictures although nobody looks, the last says %q", n-before, m.rows[0].label)
+		}
+	})
+}
+
+// Memory and the like are measured when the menu opens, and only then.
+func TestPresenterMeasuresWhenTheMenuOpens(t *testing.T) {
+	runStage(t, func(s *stage) {
+		facts := func() string {
+			synctest.Wait()
+			m, _ := s.view.last()
+			return m.rows[0].facts
+		}
+		s.board.SetServer(up("files", 1))
+		time.Sleep(time.Hour)
+		if m, _ := s.view.last(); facts() != "1 tool" || m.restart || m.autostart != (tick{title: autostartTitle}) {
+			t.Errorf("before: %q, %+v, restart %v", facts(), m.autostart, m.restart)
+		}
+		s.view.open <- struct{}{}
+		s.view.open <- struct{}{} // some panels tell twice
+		time.Sleep(time.Second)
+		if m, _ := s.view.last(); facts() != "1.0 MiB, 1 tool" || !m.restart {
+			t.Errorf("opened: %q, restart %v", facts(), m.restart)
+		}
+		s.board.SetServer(up("files", 2))
+		time.Sleep(time.Hour)
+		if facts() != "1.0 MiB, 2 tools" {
+			t.Errorf("later: %q", facts())
+		}
+		s.view.open <- struct{}{}
+		time.Sleep(time.Second)
+		if facts() != "2.0 MiB, 2 tools" || s.measured != 2 {
+			t.Errorf("opened again: %q after %d measurements", facts(), s.measured)
 		}
 	})
 }
@@ -265,12 +374,167 @@ func TestPresenterBoundsCommands(t *testing.T) {
 func TestPresenterPostsNotices(t *testing.T) {
 	runStage(t, func(s *stage) {
 		s.board.SetServer(probing("github", "gone"))
-		time.Sleep(time.Second)
+		time.Sleep(5 * time.Second)
 		s.board.SetServer(up("github", 1))
-		time.Sleep(time.Second)
+		time.Sleep(5 * time.Second)
 		got := s.posted()
 		if len(got) != 2 || got[0].Title != "github: slow probe" || got[1].Title != "github recovered" {
 			t.Errorf("notices %+v", got)
+		}
+	})
+}
+
+// A fault is told after it lasted, without anything happening in between.
+func TestPresenterWakesForNotices(t *testing.T) {
+	runStage(t, func(s *stage) {
+		s.mu.Lock()
+		s.policy.After = 10 * time.Second
+		s.mu.Unlock()
+		s.board.SetServer(status.Server{Name: "github", State: status.Reconnecting, Enabled: true})
+		time.Sleep(11 * time.Second)
+		if n := len(s.posted()); n != 0 {
+			t.Errorf("%d notices before", n)
+		}
+		time.Sleep(2 * time.Second)
+		if got := s.posted(); len(got) != 1 || got[0].Title != "github is reconnecting" {
+			t.Errorf("notices %+v", got)
+		}
+		_, before := s.view.last()
+		time.Sleep(24 * time.Hour)
+		if _, n := s.view.last(); n != before {
+			t.Errorf("%d pictures in a day without news", n-before)
+		}
+	})
+}
+
+// C117: ten servers fail within a second and return after forty.
+func TestC117_TenFaultsAreOneNotice(t *testing.T) {
+	runStage(t, func(s *stage) {
+		s.mu.Lock()
+		s.policy.After = 10 * time.Second
+		s.mu.Unlock()
+		set := func(state status.State) {
+			for i := range 10 {
+				s.board.SetServer(status.Server{Name: fmt.Sprint("s", i), State: state, Enabled: true, Tools: 1})
+				time.Sleep(100 * time.Millisecond)
+			}
+		}
+		set(status.Connected)
+		set(status.Reconnecting)
+		time.Sleep(39 * time.Second)
+		set(status.Connected)
+		time.Sleep(time.Hour)
+		got := s.posted()
+		if len(got) != 2 || got[0].Title != "10 servers are reconnecting" || got[0].Body != "s0, s1, s2 and 7 more." ||
+			got[1].Title != "10 servers recovered" || got[1].Key != got[0].Key {
+			t.Errorf("notices %+v", got)
+		}
+	})
+}
+
+func TestPresenterChangesSettings(t *testing.T) {
+	runStage(t, func(s *stage) {
+		ticks := func() (autostart, notifications bool) {
+			time.Sleep(time.Second)
+			m, _ := s.view.last()
+			return m.autostart.on, m.notifications.on
+		}
+		if a, n := ticks(); a || !n {
+			t.Errorf("at first: %v, %v", a, n)
+		}
+		s.view.click <- click{entry: entryAutostart}
+		s.view.click <- click{entry: entryNotifications}
+		if a, n := ticks(); !a || n {
+			t.Errorf("after a click on each: %v, %v", a, n)
+		}
+		s.board.SetServer(probing("github", "gone"))
+		time.Sleep(time.Minute)
+		if got := s.posted(); len(got) != 0 {
+			t.Errorf("notices without the tick: %+v", got)
+		}
+		s.view.click <- click{entry: entryAutostart}
+		s.view.click <- click{entry: entryNotifications}
+		if a, n := ticks(); a || !n {
+			t.Errorf("after another: %v, %v", a, n)
+		}
+		if got := s.posted(); len(got) != 1 {
+			t.Errorf("a fault that outlasted the time without the tick is told: %+v", got)
+		}
+		s.mu.Lock()
+		s.policy.Enabled = false
+		s.mu.Unlock()
+		s.board.SetServer(up("github", 1))
+		time.Sleep(time.Second)
+		if m, _ := s.view.last(); !m.notifications.fixed {
+			t.Error("what the configuration has switched off can be switched on")
+		}
+		s.view.click <- click{entry: entryNotifications}
+		if _, n := ticks(); n || s.noTick {
+			t.Error("it was")
+		}
+	})
+}
+
+func TestPresenterOpensFiles(t *testing.T) {
+	runStage(t, func(s *stage) {
+		s.board.SetServer(up("files", 1))
+		s.board.SetServer(up("github", 1))
+		time.Sleep(time.Second)
+		if err := os.WriteFile(filepath.Join(s.dir, "github.log"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		do := func(c click) {
+			s.view.click <- c
+			synctest.Wait()
+		}
+		do(click{entryShowLog, 1})
+		do(click{entryShowLog, 0}) // it has no log
+		do(click{entry: entryEditConfig})
+		config := filepath.Join(s.dir, "config", "config.json")
+		if content, err := os.ReadFile(config); err != nil || string(content) != emptyConfig {
+			t.Errorf("the new configuration: %q, %v", content, err)
+		}
+		if err := os.WriteFile(config, []byte("{ mine"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s.openErr = errors.New("no program for it")
+		do(click{entry: entryEditConfig})
+		if content, err := os.ReadFile(config); err != nil || string(content) != "{ mine" {
+			t.Errorf("the user's configuration became %q, %v", content, err)
+		}
+		s.asked <- noticeAction{entryShowLog, "github"}
+		synctest.Wait()
+		s.asked <- noticeAction{entryReconnect, "github"}
+		synctest.Wait()
+		want := []string{"open /github.log", "open /config/config.json", "open /config/config.json", "open /github.log", "reconnect github"}
+		if got := s.controls.taken(); !slices.Equal(got, want) {
+			t.Errorf("did %q, want %q", got, want)
+		}
+		var titles []string
+		for _, n := range s.posted() {
+			titles = append(titles, n.Title+": "+strings.ReplaceAll(n.Body, s.dir, ""))
+		}
+		want = []string{
+			"Showing the log of files failed: files has not written anything yet: there is no /files.log",
+			"Opening the configuration failed: no program for it",
+			"Showing the log of github failed: no program for it",
+			"Reconnecting github failed: no such server",
+		}
+		if diff := cmp.Diff(want, titles); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+func TestPresenterRestarts(t *testing.T) {
+	runStage(t, func(s *stage) {
+		s.view.click <- click{entry: entryRestart} // nothing is offered yet
+		s.view.open <- struct{}{}
+		time.Sleep(time.Second)
+		s.view.click <- click{entry: entryRestart}
+		synctest.Wait()
+		if got := s.controls.taken(); !slices.Equal(got, []string{"restart"}) {
+			t.Errorf("did %q", got)
 		}
 	})
 }
