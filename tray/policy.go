@@ -292,10 +292,10 @@ func (d *teller) flush() {
 
 // kind is which news there is.
 func (t telling) kind() kind {
-	switch t.fault {
-	case "":
+	if t.fault == "" {
 		return kindRecovery
-	case status.NeedsAuth:
+	}
+	if t.fault == status.NeedsAuth {
 		return kindLogin
 	}
 	return kindFault

@@ -72,7 +72,7 @@ func TestLaunchAgent(t *testing.T) {
 }
 
 func FuzzPlist(f *testing.F) {
-	f.Add([]byte(plistText([]string{"/a b", "tray"})), "/x<&>")
+	f.Add(plistText([]string{"/a b", "tray"}), "/x<&>")
 	f.Add([]byte("<plist><dict><key>Disabled</key><true/>"), "")
 	f.Fuzz(func(t *testing.T, data []byte, program string) {
 		plistProgram(data)

@@ -28,7 +28,7 @@ func newXDGFolders(o Options) *xdgFolders {
 	}
 	file := filepath.Join("autostart", id+".desktop")
 	x := &xdgFolders{options: o, own: filepath.Join(own, file)}
-	for _, dir := range strings.Split(shared, ":") {
+	for dir := range strings.SplitSeq(shared, ":") {
 		if filepath.IsAbs(dir) {
 			x.shared = append(x.shared, filepath.Join(dir, file))
 		}
