@@ -390,7 +390,7 @@ func (d *teller) told(name string, alone bool) {
 
 // decideConfig tells once that the configuration became unusable.
 func (d *teller) decideConfig() {
-	problem := d.at.snapshot.Config.Error
+	problem := problem(d.at.snapshot.Config)
 	switch {
 	case problem == "" && d.t.config:
 		d.t.config = false

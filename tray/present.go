@@ -3,7 +3,9 @@ package tray
 import (
 	"cmp"
 	"fmt"
+	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -64,7 +66,7 @@ func present(at moment, m memory) (model, []Notice, memory) {
 	picture := model{
 		icon:    worstShape(at.snapshot),
 		summary: summary(at.snapshot),
-		problem: oneLine(at.snapshot.Config.Error, labelLimit),
+		problem: oneLine(problem(at.snapshot.Config), labelLimit),
 		restart: at.facts.updated,
 	}
 	picture.tooltip = "MCP Funnel: " + picture.summary
@@ -165,6 +167,15 @@ func summary(s status.Snapshot) string {
 		return "All servers are disabled"
 	}
 	return fmt.Sprintf("%d of %d servers connected", connected, enabled)
+}
+
+// problem is why the configuration cannot be used. Of its path, which the user knows,
+// only the end is left, so that the words are not cut.
+func problem(c status.Config) string {
+	if c.Path == "" {
+		return c.Error
+	}
+	return strings.ReplaceAll(c.Error, c.Path, filepath.Base(c.Path))
 }
 
 // worstShape is the tray's icon: the worst enabled server, or the warning sign

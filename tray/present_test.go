@@ -91,7 +91,7 @@ func TestPresentGolden(t *testing.T) {
 		up("שרת עברי", 2), up(strings.Repeat("long ", 2000), 3),
 		{Name: strings.Repeat("ü", 10000), State: status.Reconnecting, Attempt: 3, MaxAttempts: 10, NextAttemptAt: in(time.Minute), Enabled: true},
 	}
-	broken := status.Config{Error: "config.json:3:1: a comma is missing"}
+	broken := status.Config{Path: "/home/u/.config/config.json", Error: "reading /home/u/.config/config.json:3:1: a comma is missing"}
 	cases := map[string]status.Snapshot{
 		"every state":                     {Servers: every},
 		"no servers":                      {},
