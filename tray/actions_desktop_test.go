@@ -3,6 +3,7 @@
 package tray
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -122,7 +123,7 @@ Quit
 		wait(t, func() error {
 			text, err := os.ReadFile(opened)
 			if got := strings.Fields(string(text)); !slices.Equal(got, want) {
-				return fmt.Errorf("opened %q, want %q (%v)", got, want, err)
+				return errors.Join(fmt.Errorf("opened %q, want %q", got, want), err)
 			}
 			return nil
 		})
@@ -351,7 +352,7 @@ func TestButtonsOfANotification(t *testing.T) {
 	press(n.ID, "log")
 	wait(t, func() error {
 		if text, err := os.ReadFile(opened); string(text) != log+"\n" {
-			return fmt.Errorf("opened %q, %w", text, err)
+			return errors.Join(fmt.Errorf("opened %q", text), err)
 		}
 		return nil
 	})

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -92,6 +93,23 @@ func TestCourierKeepsTheNewest(t *testing.T) {
 	}
 	if n.Title != "newer" || count != noticesWaiting-1 {
 		t.Errorf("last of %d is %+v; an older notice with the same key was not replaced", count, n)
+	}
+}
+
+func TestCourierDropsWhatIsClosedBeforeItWasShown(t *testing.T) {
+	c := newCourier(notifierFunc(hang), status.NewEvents(1, nil), slog.New(slog.DiscardHandler))
+	c.post(Notice{Key: "a", Title: "a", Closes: []string{"x"}})
+	c.post(Notice{Key: "b", Title: "b"})
+	c.post(Notice{Closes: []string{"a"}})
+	c.post(Notice{Closes: []string{"y"}})
+	c.post(Notice{Key: "b", Title: "newer", Closes: []string{"z"}})
+	var got []string
+	for n, ok := c.take(); ok; n, ok = c.take() {
+		got = append(got, fmt.Sprintf("%q closes %q", n.Title, n.Closes))
+	}
+	want := []string{`"" closes ["a" "x"]`, `"" closes ["y"]`, `"newer" closes ["z"]`}
+	if !slices.Equal(got, want) {
+		t.Errorf("waiting: %q, want %q", got, want)
 	}
 }
 
