@@ -145,6 +145,10 @@ func TestPolicy(t *testing.T) {
 			[]string{"12s 3 servers are reconnecting", "19s 3 servers: slow probe"}},
 		"it grows in place": {usual, "0 a,b,c probe\n9 d probe\n10 e probe\n30 f probe",
 			[]string{"2s 3 servers: slow probe", "11s 5 servers: slow probe", "32s f: slow probe"}},
+		"it grows for a while only": {
+			usual, "0 a,b,c probe\n9 d probe\n18 e probe",
+			[]string{"2s 3 servers: slow probe", "11s 4 servers: slow probe", "20s e: slow probe"},
+		},
 		"too late to grow": {usual, "0 a,b,c probe\n13 d probe",
 			[]string{"2s 3 servers: slow probe", "15s d: slow probe"}},
 		"one of them recovers": {usual, "0 a,b,c,d probe\n20 b up\n60 a,c,d up",
