@@ -104,7 +104,7 @@ slack: disabled
   Show log
 ---
 Reconnect all
-(No sessions)
+(Sessions: none)
 Edit config…
 [ ] Start at login
 [x] Notifications

@@ -81,13 +81,9 @@ func describeSessions(present, measured []status.Session) (title string, lines [
 	if rest := len(present) - sessionLimit; rest > 0 {
 		lines = append(lines, fmt.Sprintf("and %d more", rest))
 	}
-	switch n := len(present); n {
-	case 0:
-		title = "No sessions"
-	case 1:
-		title = "1 session"
-	default:
-		title = fmt.Sprintf("%d sessions", n)
+	title = "Sessions: none"
+	if n := len(present); n > 0 {
+		title = fmt.Sprintf("Sessions: %d", n)
 	}
 	return title, lines
 }

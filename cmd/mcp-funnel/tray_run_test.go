@@ -107,7 +107,7 @@ func TestTrayShowsWhatTheAppKnows(t *testing.T) {
 		return strings.Contains(d.open(item, "demo: connected", "up ").Label, " MiB, 6 tools")
 	})
 	d.eventuallyTrue("the client is in the menu", func() bool {
-		return strings.HasSuffix(d.open(item, "1 session", "mcp-funnel-demo").Label, ", 1 call")
+		return strings.HasSuffix(d.open(item, "Sessions: 1", "mcp-funnel-demo").Label, ", 1 call")
 	})
 	if r := d.report(func(core.Report) bool { return true }); r.Mode != modeTray || !r.Tray.Shown {
 		t.Errorf("mode %s, tray %+v", r.Mode, r.Tray)
