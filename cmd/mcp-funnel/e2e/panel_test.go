@@ -17,7 +17,8 @@ import (
 // second; it is down while the file is there.
 const quickProbe = `{
   "mcpServers": { "demo": { "command": "$PROGRAM", "args": ["demo-server", "--down-while", "$DIR/down"] } },
-  "reconnect": { "maxAttempts": 2, "initialDelayMs": 50, "slowProbeIntervalMs": 1000, "jitter": 0 }
+  "reconnect": { "maxAttempts": 2, "initialDelayMs": 50, "slowProbeIntervalMs": 1000, "jitter": 0 },
+  "notifications": { "quietAfterStartMs": 0 }
 }`
 
 // Colours of icons. The panel draws their inner parts as they are.
