@@ -65,8 +65,14 @@ func isolate(env *testscript.Env) error {
 	if err := os.MkdirAll(home, 0o700); err != nil {
 		return err
 	}
+	program, err := exec.LookPath("mcp-funnel")
+	if err != nil {
+		return err
+	}
 	for name, value := range map[string]string{
-		"HOME": home, "USERPROFILE": home, "LOCALAPPDATA": runtimeDir,
+		// A PATH with nothing but the program, for scripts that need one.
+		"PROGRAM_PATH": filepath.Dir(program),
+		"HOME":         home, "USERPROFILE": home, "LOCALAPPDATA": runtimeDir,
 		"XDG_RUNTIME_DIR": runtimeDir,
 		"XDG_CONFIG_HOME": filepath.Join(env.WorkDir, "config"),
 		"XDG_STATE_HOME":  filepath.Join(env.WorkDir, "state"),

@@ -99,6 +99,7 @@ func addCommands(root *cobra.Command, env *environment, tray, serve *cobra.Comma
 		newReconnectCommand(env), newSwitchCommand(env, true), newSwitchCommand(env, false),
 		newEventsCommand(env), newLogsCommand(env), newToolsCommand(env), newCallCommand(env))
 	add(groupOther, "Other:",
+		newConnectCommand(env, true), newConnectCommand(env, false),
 		newConfigCommand(env), newVersionCommand(env), newCompletionCommand(env))
 	root.AddCommand(newHiddenServerCommand(env))
 }
