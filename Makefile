@@ -2,16 +2,18 @@
 GO ?= go
 GOLANGCI_LINT_VERSION = v2.15.0
 GOVULNCHECK_VERSION = v1.9.0
+NFPM_VERSION = v2.48.0
 PREFIX ?= $(HOME)/.local
 # Tools are built once into this folder, at the versions above.
 TOOLS ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/mcp-funnel-tools
-VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+VERSION ?= $(shell packaging/scripts/version)
 LDFLAGS = -s -w -X main.version=$(VERSION)
+PACKAGE = GO='$(GO)' TOOLS='$(TOOLS)' NFPM_VERSION=$(NFPM_VERSION) VERSION='$(VERSION)'
 
-.PHONY: help build install demo test e2e lint vuln cross soak fuzz bench clean
+.PHONY: help build install demo test e2e lint vuln cross deb deb-test release soak fuzz bench faults faults-short clean
 
 help: ## show this list
-	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
+	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
 
 build: bin/mcp-funnel ## build bin/mcp-funnel
 
@@ -37,6 +39,15 @@ lint: ## vet for all systems, gofmt, golangci-lint, govulncheck
 cross: ## compile for every system we ship to
 	GO='$(GO)' packaging/scripts/cross
 
+deb: ## build a Debian package into dist
+	$(PACKAGE) packaging/scripts/package dist $$($(GO) env GOARCH) deb
+
+deb-test: ## install, run, upgrade and purge that package here; needs root
+	$(PACKAGE) packaging/scripts/deb-test
+
+release: ## build all packages of a release into dist
+	$(PACKAGE) packaging/scripts/release
+
 soak: ## ten minutes of mixed load and crashes (SOAK_TIME=10m); fails on a trend
 	$(GO) test -tags soak -run '^TestSoak$$' -v -count=1 -timeout 2h ./cmd/mcp-funnel
 
@@ -48,7 +59,16 @@ bench: bin/mcp-funnel ## measure packages, and the whole path against a byte rel
 	$(GO) test -run '^$$' -bench . -benchmem -benchtime 0.3s ./core/jsonrpc ./cmd/mcp-funnel/bench
 	bin/bench -app bin/mcp-funnel
 
+faults: bin/mcp-funnel bin/faults ## break servers in every way, and write packaging/faults.md (N=http)
+	bin/faults -app bin/mcp-funnel $(if $(N),-only '$(N)',-o packaging/faults.md)
+
+faults-short: bin/mcp-funnel bin/faults ## the faults that take seconds, for a busy machine
+	bin/faults -app bin/mcp-funnel -short
+
+bin/faults: FORCE
+	CGO_ENABLED=0 $(GO) build -trimpath -o $@ ./cmd/mcp-funnel/faults
+
 clean: ## remove what was built
-	rm -rf bin
+	rm -rf bin dist
 
 FORCE:

@@ -97,6 +97,40 @@ func TestColoursStandOutOnLightAndDarkPanels(t *testing.T) {
 	}
 }
 
+// Without colour, at the size at which panels show them, no two shapes look alike: on
+// either panel they differ clearly in brightness somewhere.
+func TestShapesDifferInGrey(t *testing.T) {
+	grey := func(s Shape, size int, panel float64) []float64 {
+		img := Image(s, size)
+		out := make([]float64, 0, size*size)
+		for i := 0; i < len(img.Pix); i += 4 {
+			c := color.NRGBA{R: img.Pix[i], G: img.Pix[i+1], B: img.Pix[i+2], A: 0xff}
+			alpha := float64(img.Pix[i+3]) / 255
+			out = append(out, alpha*luminance(c)+(1-alpha)*panel)
+		}
+		return out
+	}
+	light, dark := luminance(color.NRGBA{0xf6, 0xf5, 0xf4, 0xff}), luminance(color.NRGBA{0x2d, 0x2d, 0x2d, 0xff})
+	for _, size := range []int{16, 22, 24, 48} {
+		for name, panel := range map[string]float64{"light": light, "dark": dark} {
+			for i, a := range Shapes() {
+				for _, b := range Shapes()[i+1:] {
+					greyA, greyB := grey(a, size, panel), grey(b, size, panel)
+					differ := 0
+					for i := range greyA {
+						if math.Abs(greyA[i]-greyB[i]) > 0.1 {
+							differ++
+						}
+					}
+					if share := float64(differ) / float64(size*size); share < 0.05 {
+						t.Errorf("%s and %s at %d pixels on a %s panel differ in %.0f %% of the pixels only", a, b, size, name, 100*share)
+					}
+				}
+			}
+		}
+	}
+}
+
 func TestRimSurroundsTheShape(t *testing.T) {
 	img := drawShape(TickDisc, 32, rimmed)
 	if got := img.NRGBAAt(16, 1); got.R < 0xf0 || got.A < 0x80 {

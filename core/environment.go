@@ -32,7 +32,7 @@ func newEnvironment(own []string, whole bool, log *slog.Logger) *environment {
 // ask runs the login shell, once.
 func (e *environment) ask(ctx context.Context) {
 	defer close(e.told)
-	e.env = environ.New(e.own)
+	e.env = e.alone()
 	login, err := environ.LoginShell(ctx, e.own)
 	if err != nil {
 		e.log.Warn("asking the login shell for the environment failed; servers get the one of this app", "err", err)
@@ -40,13 +40,18 @@ func (e *environment) ask(ctx context.Context) {
 	}
 	shell := environ.New(login)
 	theirs, _ := shell.Lookup("PATH")
-	ours, _ := e.env.Lookup("PATH")
+	merged := environ.New(e.own)
+	ours, _ := merged.Lookup("PATH")
 	if e.whole {
 		// What names the desktop session comes from the app's own environment.
-		e.env = shell.With(e.own)
+		merged = shell.With(e.own)
 	}
-	e.env = e.env.With([]string{"PATH=" + environ.MergePath(theirs, ours)})
+	e.env = environ.AddUsualPlaces(merged.With([]string{"PATH=" + environ.MergePath(theirs, ours)}))
 }
+
+// alone is the app's own environment, for as long as the login shell has not
+// answered. The usual places stand in for what that would have added to the PATH.
+func (e *environment) alone() environ.Env { return environ.AddUsualPlaces(environ.New(e.own)) }
 
 // wait returns the environment, after waiting a moment for the login shell.
 func (e *environment) wait(ctx context.Context) environ.Env {
@@ -58,7 +63,7 @@ func (e *environment) wait(ctx context.Context) environ.Env {
 	case <-timer.C:
 	case <-ctx.Done():
 	}
-	return environ.New(e.own)
+	return e.alone()
 }
 
 // now returns the environment as it is known by now.
@@ -67,6 +72,6 @@ func (e *environment) now() environ.Env {
 	case <-e.told:
 		return e.env
 	default:
-		return environ.New(e.own)
+		return e.alone()
 	}
 }

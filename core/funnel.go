@@ -192,8 +192,9 @@ func (f *Funnel) noteTools() {
 }
 
 // firstListHold is how long the very first lists may be held for servers that are
-// still starting.
-const firstListHold = 3 * time.Second
+// still starting. Those that are up have to be usable within 3 s of the start of the
+// app, which takes its time as well.
+const firstListHold = 2 * time.Second
 
 // Run starts everything and keeps it going until ctx ends; it returns when every
 // server is stopped.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"sync"
 
 	"github.com/google/renameio/v2/maybe"
@@ -25,6 +26,8 @@ type state struct {
 	// fields are all members of the file, those of other versions too.
 	fields map[string]json.RawMessage
 	off    []string
+	// noNotices: the user switched notifications off in the menu.
+	noNotices bool
 }
 
 // openState reads the file at path; a missing one is empty.
@@ -37,8 +40,16 @@ func openState(path string) *state {
 	if err == nil {
 		err = json.Unmarshal(data, &s.fields)
 	}
+	if s.fields == nil { // the file says null
+		s.fields = make(map[string]json.RawMessage)
+	}
 	if list, ok := s.fields["disabled"]; err == nil && ok {
 		err = json.Unmarshal(list, &s.off)
+	}
+	if notices, ok := s.fields["notifications"]; err == nil && ok {
+		wanted := true
+		err = json.Unmarshal(notices, &wanted)
+		s.noNotices = !wanted
 	}
 	if err != nil {
 		s.broken = fmt.Errorf("reading %s: %w; mend or delete it", path, err)
@@ -70,6 +81,28 @@ func (s *state) setDisabled(server string, off bool) error {
 	}
 	s.off, s.fields["disabled"] = list, encoded
 	return s.write()
+}
+
+// notifications reports whether the user wants any, as far as the menu goes.
+func (s *state) notifications() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.noNotices
+}
+
+// setNotifications notes whether the user wants any.
+func (s *state) setNotifications(on bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.broken != nil {
+		return s.broken
+	}
+	s.fields["notifications"] = json.RawMessage(strconv.FormatBool(on))
+	if err := s.write(); err != nil {
+		return err
+	}
+	s.noNotices = !on
+	return nil
 }
 
 // write replaces the file in one step. s.mu is held.

@@ -27,19 +27,25 @@ type courier struct {
 	wake chan struct{}
 
 	mu      sync.Mutex
-	waiting []Notice // oldest first, one for each key
+	waiting []Notice // oldest first; of those with a title one for each key
 }
 
 func newCourier(notifier Notifier, events *status.Events, log *slog.Logger) *courier {
 	return &courier{notifier: notifier, events: events, log: log, wake: make(chan struct{}, 1)}
 }
 
-// post queues n and never blocks. A notice that still waits and has the same key
-// is out of date and makes room.
+// post queues n and never blocks. A notice that still waits is out of date where n
+// has the same key or closes it, and makes room; what it was to close n closes.
 func (c *courier) post(n Notice) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.waiting = slices.DeleteFunc(c.waiting, func(other Notice) bool { return other.Key == n.Key })
+	c.waiting = slices.DeleteFunc(c.waiting, func(other Notice) bool {
+		dead := other.Title != "" && (other.Key == n.Key || slices.Contains(n.Closes, other.Key))
+		if dead {
+			n.Closes = append(slices.Clone(n.Closes), other.Closes...)
+		}
+		return dead
+	})
 	if len(c.waiting) == noticesWaiting {
 		c.waiting = slices.Delete(c.waiting, 0, 1)
 	}
@@ -82,6 +88,9 @@ func (c *courier) deliver(ctx context.Context, n Notice, failedBefore bool) bool
 	ctx, cancel := context.WithTimeout(ctx, noticeDeadline)
 	defer cancel()
 	err := c.notifier.Notify(ctx, n)
+	if err == nil && n.Title == "" {
+		return failedBefore
+	}
 	if err == nil {
 		c.events.Publish(status.Event{
 			Name: status.EventNotificationSent, Server: n.Server, State: n.State, Title: n.Title,

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -53,7 +54,7 @@ func TestC116_CourierDropsWhatIsNotTaken(t *testing.T) {
 	runCourier(t, notify, func(c *courier, events *status.Events, log *bytes.Buffer) {
 		start := time.Now()
 		for i := range 100 {
-			c.post(Notice{Key: fmt.Sprint(i)})
+			c.post(Notice{Key: fmt.Sprint(i), Title: "t"})
 		}
 		if time.Since(start) != 0 {
 			t.Error("posting waited")
@@ -79,19 +80,36 @@ func TestC116_CourierDropsWhatIsNotTaken(t *testing.T) {
 func TestCourierKeepsTheNewest(t *testing.T) {
 	c := newCourier(notifierFunc(hang), status.NewEvents(1, nil), slog.New(slog.DiscardHandler))
 	for i := range noticesWaiting + 3 {
-		c.post(Notice{Key: fmt.Sprint(i)})
+		c.post(Notice{Key: fmt.Sprint(i), Title: "t"})
 	}
 	if first, _ := c.take(); first.Key != "3" {
 		t.Errorf("the oldest left is %q, want 3", first.Key)
 	}
 	c.post(Notice{Key: "5", Title: "newer"})
-	n, count := Notice{}, 0
+	n, count := Notice{Title: "t"}, 0
 	for next, ok := c.take(); ok; next, ok = c.take() {
 		n = next
 		count++
 	}
 	if n.Title != "newer" || count != noticesWaiting-1 {
 		t.Errorf("last of %d is %+v; an older notice with the same key was not replaced", count, n)
+	}
+}
+
+func TestCourierDropsWhatIsClosedBeforeItWasShown(t *testing.T) {
+	c := newCourier(notifierFunc(hang), status.NewEvents(1, nil), slog.New(slog.DiscardHandler))
+	c.post(Notice{Key: "a", Title: "a", Closes: []string{"x"}})
+	c.post(Notice{Key: "b", Title: "b"})
+	c.post(Notice{Closes: []string{"a"}})
+	c.post(Notice{Closes: []string{"y"}})
+	c.post(Notice{Key: "b", Title: "newer", Closes: []string{"z"}})
+	var got []string
+	for n, ok := c.take(); ok; n, ok = c.take() {
+		got = append(got, fmt.Sprintf("%q closes %q", n.Title, n.Closes))
+	}
+	want := []string{`"" closes ["a" "x"]`, `"" closes ["y"]`, `"newer" closes ["z"]`}
+	if !slices.Equal(got, want) {
+		t.Errorf("waiting: %q, want %q", got, want)
 	}
 }
 
@@ -138,7 +156,7 @@ func TestFallbackHangsInOneGoroutineOnly(t *testing.T) {
 		for i := range 100 {
 			ctx, cancel := context.WithTimeout(t.Context(), noticeDeadline)
 			start := time.Now()
-			err := f.Notify(ctx, Notice{})
+			err := f.Notify(ctx, Notice{Title: "t"})
 			cancel()
 			if err == nil || i == 0 && !errors.Is(err, context.DeadlineExceeded) || i > 0 && !errors.Is(err, errFallbackBusy) {
 				t.Fatalf("notice %d: %v", i, err)
@@ -152,7 +170,7 @@ func TestFallbackHangsInOneGoroutineOnly(t *testing.T) {
 		}
 		close(thaw)
 		synctest.Wait()
-		if err := f.Notify(t.Context(), Notice{}); err != nil {
+		if err := f.Notify(t.Context(), Notice{Title: "t"}); err != nil {
 			t.Errorf("after the desktop came back: %v", err)
 		}
 	})

@@ -92,14 +92,22 @@ github: slow probe, trying now
   Reconnect now
   [x] Enabled
   (the process exited with code 1)
+  Show log
 file__system: connected, 12 tools
   Reconnect now
   [x] Enabled
+  Show log
+  (12 tools)
 slack: disabled
   (Reconnect now)
   [ ] Enabled
+  Show log
 ---
 Reconnect all
+(Sessions: none)
+Edit config…
+[ ] Start at login
+[x] Notifications
 ---
 (MCP Funnel 1.2__3)
 Quit
@@ -253,6 +261,7 @@ func TestQuietTraySendsNothing(t *testing.T) {
 	item := d.item(t, a)
 	a.set(probing("github", "gone"))
 	waitRow(t, item, "github: slow probe")
+	<-time.After(gatherFor + time.Second) // when it would have come
 	a.finish()
 	if len(d.notices.Shown()) != 0 || a.count("event notification.sent") != 0 {
 		t.Error("a notification although they are switched off")
@@ -414,13 +423,20 @@ func TestC116_HangingNotificationServer(t *testing.T) {
 		}
 	}
 	waitRow(t, item, "github: connected, 1 tool")
+	a.set(probing("github", "gone"))
+	waitRow(t, item, "github: slow probe")
+	<-time.After(gatherFor + time.Second) // by now the notice hangs
 	if err := item.Click("github", "Reconnect now"); err != nil {
 		t.Fatal(err)
 	}
 	a.wait("reconnect github", 1)
+	<-time.After(noticeDeadline) // by now it is given up
 	a.finish()
 	if a.count("event notification.sent") != 0 {
 		t.Error("a notification counts as sent although the server never took it")
+	}
+	if n := strings.Count(a.stderr.String(), "notification not shown"); n != 1 {
+		t.Errorf("%d notices were given up, want the one", n)
 	}
 }
 

@@ -15,6 +15,13 @@ type model struct {
 	rows []row
 	// reconnectAll: there is a server that could be reconnected.
 	reconnectAll bool
+	// sessions is the title of the submenu that has a line for each client.
+	sessions     string
+	sessionLines []string
+	// autostart and notifications are settings of the user.
+	autostart, notifications tick
+	// restart: a newer program is in place and could be started.
+	restart bool
 }
 
 // row is a server in the menu, with its submenu.
@@ -24,11 +31,29 @@ type row struct {
 	icon   assets.Shape
 	// err is the last error; "" hides its row in the submenu.
 	err string
+	// facts is what is to be known of a server that works; "" hides its row.
+	facts string
 	// reconnect: "Reconnect now" can be chosen.
 	reconnect bool
 	// enabled is the tick of "Enabled".
 	enabled bool
 }
+
+// tick is a row with a tick.
+type tick struct {
+	title string // "" hides the row
+	on    bool
+	// fixed: it cannot be chosen.
+	fixed bool
+}
+
+// Titles of entries that are elsewhere as well.
+const (
+	reconnectTitle     = "Reconnect now"
+	showLogTitle       = "Show log"
+	autostartTitle     = "Start at login"
+	notificationsTitle = "Notifications"
+)
 
 // menuEntry is an entry of the menu that can be clicked.
 type menuEntry int
@@ -36,7 +61,12 @@ type menuEntry int
 const (
 	entryReconnect menuEntry = iota
 	entryEnabled
+	entryShowLog
 	entryReconnectAll
+	entryEditConfig
+	entryAutostart
+	entryNotifications
+	entryRestart
 	entryQuit
 )
 
@@ -47,7 +77,7 @@ type click struct {
 	row   int
 }
 
-// command is what a click asks the funnel to do.
+// command is what a click asks the funnel or the desktop to do.
 type command struct {
 	entry  menuEntry
 	server string
@@ -58,18 +88,61 @@ type command struct {
 // as disabled or not at all: the library passes such clicks on.
 func (m model) command(c click) (command, bool) {
 	switch c.entry {
-	case entryQuit:
-		return command{entry: entryQuit}, true
+	case entryQuit, entryEditConfig:
+		return command{entry: c.entry}, true
 	case entryReconnectAll:
-		return command{entry: entryReconnectAll}, m.reconnectAll
-	case entryReconnect, entryEnabled:
+		return command{entry: c.entry}, m.reconnectAll
+	case entryRestart:
+		return command{entry: c.entry}, m.restart
+	case entryAutostart:
+		return m.autostart.command(c.entry)
+	case entryNotifications:
+		return m.notifications.command(c.entry)
+	case entryReconnect, entryEnabled, entryShowLog:
 	}
 	if c.row < 0 || c.row >= len(m.rows) {
 		return command{}, false
 	}
 	r := m.rows[c.row]
-	if c.entry == entryReconnect {
-		return command{entry: entryReconnect, server: r.server}, r.reconnect
+	switch c.entry {
+	case entryReconnect:
+		return command{entry: c.entry, server: r.server}, r.reconnect
+	case entryShowLog:
+		return command{entry: c.entry, server: r.server}, true
+	default:
+		return command{entry: entryEnabled, server: r.server, on: !r.enabled}, true
 	}
-	return command{entry: entryEnabled, server: r.server, on: !r.enabled}, true
+}
+
+// command is what a click on the tick asks for.
+func (t tick) command(entry menuEntry) (command, bool) {
+	return command{entry: entry, on: !t.on}, t.title != "" && !t.fixed
+}
+
+// what names a command for the person who gave it.
+func (c command) what() string {
+	switch c.entry {
+	case entryReconnect:
+		return "Reconnecting " + c.server
+	case entryEnabled:
+		if c.on {
+			return "Enabling " + c.server
+		}
+		return "Disabling " + c.server
+	case entryShowLog:
+		return "Showing the log of " + c.server
+	case entryReconnectAll:
+		return "Reconnecting all servers"
+	case entryEditConfig:
+		return "Opening the configuration"
+	case entryAutostart:
+		return "Changing the start at login"
+	case entryNotifications:
+		return "Switching notifications"
+	case entryRestart:
+		return "Restarting"
+	case entryQuit:
+		return "Quitting"
+	}
+	return "The command"
 }

@@ -21,7 +21,8 @@ const noticeIconSize = 48
 // Notifier shows notifications.
 type Notifier interface {
 	// Notify shows n, in place of an earlier notice with the same key where the
-	// desktop can do that. It returns when the desktop has taken the notice, at
+	// desktop can do that, and closes those that n closes. One without a title only
+	// closes. It returns when the desktop has taken the notice, at
 	// the latest when ctx ends. It is called by one goroutine at a time.
 	Notify(ctx context.Context, n Notice) error
 }
@@ -48,6 +49,9 @@ func newFallback() *fallback {
 
 // Notify implements [Notifier].
 func (f *fallback) Notify(ctx context.Context, n Notice) error {
+	if n.Title == "" {
+		return nil // it cannot close any
+	}
 	select {
 	case f.busy <- struct{}{}:
 	default:

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"html"
 	"slices"
+	"sync"
 
 	"github.com/godbus/dbus/v5"
 
@@ -27,19 +28,40 @@ type DesktopNotifier struct {
 	environ  func(string) string
 	fallback *fallback
 
+	// asked delivers what the user chose on a notice.
+	asked chan noticeAction
+
 	conn *dbus.Conn // nil: not connected
+	// listening is the goroutine that hears of choices on conn.
+	listening sync.WaitGroup
+
+	mu sync.Mutex // for the fields below, which both goroutines use
 	// owner is the bus name of the server that the fields below are about.
-	owner  string
-	markup bool
-	// ids has the server's number of the last notice with a key. It grows with
-	// the number of servers that were ever in trouble.
-	ids map[string]uint32
+	owner           string
+	markup, buttons bool
+	// notices has the last one with a key. It grows with the number of servers that
+	// were ever in trouble.
+	notices map[string]sent
 }
+
+// sent is a notice that the server has: its number there, and the MCP server whose
+// buttons it has, "" none.
+type sent struct {
+	id     uint32
+	server string
+}
+
+// The names of buttons.
+const (
+	actionReconnect = "reconnect"
+	actionShowLog   = "log"
+)
 
 // NewNotifier returns the desktop's notifier; environ looks up the address of
 // the session bus. It connects to nothing yet.
 func NewNotifier(environ func(string) string) *DesktopNotifier {
-	return &DesktopNotifier{environ: environ, fallback: newFallback()}
+	const impatience = 4 // choices that may wait; the user has two hands
+	return &DesktopNotifier{environ: environ, fallback: newFallback(), asked: make(chan noticeAction, impatience)}
 }
 
 // Notify implements [Notifier]. Where nobody on the bus shows notifications it
@@ -61,30 +83,103 @@ func (d *DesktopNotifier) Close() {
 		_ = d.conn.Close() // nothing is left to be sent
 		d.conn = nil
 	}
+	d.listening.Wait()
 }
 
 var errNoServer = errors.New("nobody on the session bus shows notifications")
 
 func (d *DesktopNotifier) notify(ctx context.Context, n Notice) error {
+	if n.Title == "" && d.conn == nil {
+		return nil // nothing was shown that could be closed
+	}
 	if err := d.connect(ctx); err != nil {
 		return err
 	}
 	if err := d.meet(ctx); err != nil {
 		return err
 	}
-	body := n.Body
-	if d.markup {
+	for _, key := range n.Closes {
+		if err := d.closeNotice(ctx, key); err != nil {
+			return err
+		}
+	}
+	if n.Title == "" {
+		return nil
+	}
+	d.mu.Lock()
+	body, replaces, markup := n.Body, d.notices[n.Key].id, d.markup
+	offer := n.Offers && d.buttons
+	d.mu.Unlock()
+	if markup {
 		body = html.EscapeString(body)
+	}
+	actions, server := []string{}, ""
+	if offer {
+		actions, server = []string{actionReconnect, reconnectTitle, actionShowLog, showLogTitle}, n.Server
 	}
 	const serverDecides = int32(-1)
 	var id uint32
 	err := d.server().CallWithContext(ctx, notificationsName+".Notify", 0,
-		appName, d.ids[n.Key], "", n.Title, body, []string{}, hints(n), serverDecides).Store(&id)
+		appName, replaces, "", n.Title, body, actions, hints(n), serverDecides).Store(&id)
 	if err != nil {
 		return noServer(err)
 	}
-	d.ids[n.Key] = id
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.notices[n.Key] = sent{id: id, server: server}
 	return nil
+}
+
+// closeNotice takes a notice off the screen, if there is one.
+func (d *DesktopNotifier) closeNotice(ctx context.Context, key string) error {
+	d.mu.Lock()
+	notice, ok := d.notices[key]
+	delete(d.notices, key)
+	d.mu.Unlock()
+	if !ok {
+		return nil
+	}
+	err := d.server().CallWithContext(ctx, notificationsName+".CloseNotification", 0, notice.id).Err
+	var answer dbus.Error
+	if err != nil && !errors.As(err, &answer) {
+		return err
+	}
+	return nil // some servers answer that it is closed already
+}
+
+// listen hands on what the user chooses on notices until the connection ends.
+func (d *DesktopNotifier) listen(signals <-chan *dbus.Signal) {
+	for signal := range signals {
+		var id uint32
+		var action string
+		if signal.Name != notificationsName+".ActionInvoked" || dbus.Store(signal.Body, &id, &action) != nil {
+			continue
+		}
+		server := d.offered(signal.Sender, id)
+		entry, known := map[string]menuEntry{actionReconnect: entryReconnect, actionShowLog: entryShowLog}[action]
+		if server == "" || !known {
+			continue // it is on another program's notice
+		}
+		select {
+		case d.asked <- noticeAction{entry: entry, server: server}:
+		default: // the user is faster than the app
+		}
+	}
+}
+
+// offered is the MCP server whose buttons are on a notice; "" for another's notice.
+func (d *DesktopNotifier) offered(sender string, id uint32) string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if sender != d.owner {
+		return ""
+	}
+	for _, notice := range d.notices {
+		if notice.id == id {
+			return notice.server
+		}
+	}
+	return ""
 }
 
 func (d *DesktopNotifier) connect(ctx context.Context) error {
@@ -96,9 +191,21 @@ func (d *DesktopNotifier) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.conn, err = dialBus(ctx, address)
+	conn, err := dialBus(ctx, address)
+	if err != nil {
+		return err
+	}
+	d.mu.Lock()
 	d.owner = ""
-	return err
+	d.mu.Unlock()
+	signals := make(chan *dbus.Signal, 16)
+	conn.Signal(signals)
+	d.conn = conn
+	d.listening.Go(func() { d.listen(signals) })
+	// Without the signals there are notices all the same, only with idle buttons.
+	_ = conn.AddMatchSignalContext(ctx, dbus.WithMatchSender(notificationsName),
+		dbus.WithMatchInterface(notificationsName), dbus.WithMatchMember("ActionInvoked"))
+	return nil
 }
 
 // meet finds out who shows notifications now. Numbers of notices mean nothing
@@ -106,17 +213,26 @@ func (d *DesktopNotifier) connect(ctx context.Context) error {
 func (d *DesktopNotifier) meet(ctx context.Context) error {
 	var owner string
 	err := d.conn.BusObject().CallWithContext(ctx, "org.freedesktop.DBus.GetNameOwner", 0, notificationsName).Store(&owner)
-	if err == nil && owner == d.owner {
+	d.mu.Lock()
+	known := err == nil && owner == d.owner
+	d.mu.Unlock()
+	if known {
 		return nil
 	}
-	d.owner, d.ids = owner, make(map[string]uint32)
 	var capabilities []string
 	err = d.server().CallWithContext(ctx, notificationsName+".GetCapabilities", 0).Store(&capabilities)
+	if err == nil && owner == "" { // it was started by that call
+		err = d.conn.BusObject().CallWithContext(ctx, "org.freedesktop.DBus.GetNameOwner", 0, notificationsName).Store(&owner)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.owner, d.notices = owner, make(map[string]sent)
 	if err != nil {
 		d.owner = ""
 		return noServer(err)
 	}
 	d.markup = slices.Contains(capabilities, "body-markup")
+	d.buttons = slices.Contains(capabilities, "actions")
 	return nil
 }
 

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/godbus/dbus/v5"
+
 	"mcp-funnel/assets"
 	"mcp-funnel/tray/traytest"
 )
@@ -86,12 +88,12 @@ func TestNotifierForgetsNumbersOfAnotherServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	n, fallen := newTestNotifier(t, bus)
-	if err := n.Notify(t.Context(), Notice{Key: "a"}); err != nil {
+	if err := n.Notify(t.Context(), Notice{Key: "a", Title: "t"}); err != nil {
 		t.Fatal(err)
 	}
 	_ = conn.Close()
 	err := traytest.Poll(5*time.Second, func() error {
-		if err := n.Notify(t.Context(), Notice{Key: "a"}); err != nil {
+		if err := n.Notify(t.Context(), Notice{Key: "a", Title: "t"}); err != nil {
 			return err
 		}
 		if *fallen == 0 {
@@ -103,7 +105,7 @@ func TestNotifierForgetsNumbersOfAnotherServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	server := startNotifications(t, bus)
-	if err := n.Notify(t.Context(), Notice{Key: "a", Body: "<"}); err != nil {
+	if err := n.Notify(t.Context(), Notice{Key: "a", Title: "t", Body: "<"}); err != nil {
 		t.Fatal(err)
 	}
 	if got := <-server.Shown(); got.Replaces != 0 || got.Body != "<" {
@@ -114,7 +116,7 @@ func TestNotifierForgetsNumbersOfAnotherServer(t *testing.T) {
 func TestNotifierFallsBackWithoutAServer(t *testing.T) {
 	bus := traytest.StartBus(t)
 	n, fallen := newTestNotifier(t, bus)
-	if err := n.Notify(t.Context(), Notice{}); err != nil || *fallen != 1 {
+	if err := n.Notify(t.Context(), Notice{Title: "t"}); err != nil || *fallen != 1 {
 		t.Errorf("%v, %d notices by the fall-back", err, *fallen)
 	}
 }
@@ -128,11 +130,11 @@ func TestC116_NotifierKeepsItsDeadline(t *testing.T) {
 	thaw := server.Hang()
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	if err := n.Notify(ctx, Notice{}); !errors.Is(err, context.DeadlineExceeded) || *fallen != 0 {
+	if err := n.Notify(ctx, Notice{Title: "t"}); !errors.Is(err, context.DeadlineExceeded) || *fallen != 0 {
 		t.Errorf("%v, %d notices by the fall-back", err, *fallen)
 	}
 	thaw()
-	if err := n.Notify(t.Context(), Notice{}); err != nil {
+	if err := n.Notify(t.Context(), Notice{Title: "t"}); err != nil {
 		t.Errorf("after the server came back: %v", err)
 	}
 }
@@ -141,11 +143,89 @@ func TestNotifierConnectsAgain(t *testing.T) {
 	bus := traytest.StartBus(t)
 	startNotifications(t, bus)
 	n, _ := newTestNotifier(t, bus)
-	if err := n.Notify(t.Context(), Notice{}); err != nil {
+	if err := n.Notify(t.Context(), Notice{Title: "t"}); err != nil {
 		t.Fatal(err)
 	}
 	_ = n.conn.Close()
-	if err := n.Notify(t.Context(), Notice{}); err != nil {
+	if err := n.Notify(t.Context(), Notice{Title: "t"}); err != nil {
 		t.Errorf("after the connection was lost: %v", err)
 	}
+}
+
+func TestNotifierClosesByKey(t *testing.T) {
+	bus := traytest.StartBus(t)
+	server := startNotifications(t, bus)
+	n, fallen := newTestNotifier(t, bus)
+	notify := func(notice Notice) {
+		t.Helper()
+		if err := n.Notify(t.Context(), notice); err != nil {
+			t.Fatal(err)
+		}
+	}
+	notify(Notice{Closes: []string{"a"}}) // nothing was shown yet
+	notify(Notice{Key: "a", Title: "a"})
+	a := <-server.Shown()
+	notify(Notice{Key: "b", Title: "b", Closes: []string{"a", "never shown"}})
+	if id := <-server.Closed(); id != a.ID {
+		t.Errorf("closed %d, want %d", id, a.ID)
+	}
+	b := <-server.Shown()
+	notify(Notice{Closes: []string{"b", "a"}})
+	if id := <-server.Closed(); id != b.ID {
+		t.Errorf("closed %d, want %d", id, b.ID)
+	}
+	notify(Notice{Key: "a", Title: "again"})
+	if again := <-server.Shown(); again.Replaces != 0 {
+		t.Errorf("it replaces %d, which was closed", again.Replaces)
+	}
+	if len(server.Closed()) > 0 || len(server.Shown()) > 0 || *fallen > 0 {
+		t.Error("more than that was shown or closed")
+	}
+}
+
+func TestNotifierHearsOfButtonsOfItsOwnNotices(t *testing.T) {
+	bus := traytest.StartBus(t)
+	server := startNotifications(t, bus, "actions")
+	n, _ := newTestNotifier(t, bus)
+	if err := n.Notify(t.Context(), Notice{Key: "a", Title: "a", Server: "x", Offers: true}); err != nil {
+		t.Fatal(err)
+	}
+	shown := <-server.Shown()
+	if len(shown.Actions) != 4 {
+		t.Errorf("buttons %q", shown.Actions)
+	}
+	// Anybody can send such a signal to us alone, past what we have asked the bus for.
+	forged := &dbus.Message{
+		Type: dbus.TypeSignal,
+		Headers: map[dbus.HeaderField]dbus.Variant{
+			dbus.FieldPath:        dbus.MakeVariant(dbus.ObjectPath("/org/freedesktop/Notifications")),
+			dbus.FieldInterface:   dbus.MakeVariant(notificationsName),
+			dbus.FieldMember:      dbus.MakeVariant("ActionInvoked"),
+			dbus.FieldDestination: dbus.MakeVariant(n.conn.Names()[0]),
+			dbus.FieldSignature:   dbus.MakeVariant(dbus.SignatureOf(uint32(0), "")),
+		},
+		Body: []any{shown.ID, "reconnect"},
+	}
+	if call := bus.Connect(t).Send(forged, nil); call != nil && call.Err != nil {
+		t.Fatal(call.Err)
+	}
+	for _, action := range []string{"whatever", "log"} {
+		if err := server.Invoke(shown.ID, action); err != nil {
+			t.Fatal(err)
+		}
+	}
+	select {
+	case got := <-n.asked:
+		if got != (noticeAction{entry: entryShowLog, server: "x"}) {
+			t.Errorf("heard of %+v", got)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("nothing was heard")
+	}
+	for range 20 { // nobody listens: it must not hang
+		if err := server.Invoke(shown.ID, "log"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n.Close()
 }

@@ -7,6 +7,8 @@ import "context"
 // DesktopNotifier shows notices on the user's desktop.
 type DesktopNotifier struct {
 	fallback *fallback
+	// asked never has anything: there are no buttons.
+	asked chan noticeAction
 }
 
 // NewNotifier returns the desktop's notifier. The environment is not needed on

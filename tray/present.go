@@ -3,8 +3,11 @@ package tray
 import (
 	"cmp"
 	"fmt"
+	"path/filepath"
 	"slices"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"mcp-funnel/assets"
 	"mcp-funnel/core/status"
@@ -14,10 +17,24 @@ import (
 type moment struct {
 	snapshot status.Snapshot
 	now      time.Time
+	// started is when the tray was; it counts for what is quiet at first.
+	started time.Time
 	// opened: the user has just opened the menu, so that rows may change places.
 	opened bool
-	// quiet: notifications are switched off.
-	quiet bool
+	policy Policy
+	// noTick: the user has switched notifications off in the menu, so that policy
+	// is not enabled either.
+	noTick bool
+	facts  facts
+}
+
+// facts is what is not on the board and was measured when the menu opened last.
+type facts struct {
+	Details
+	// autostart is the setting as it is on disk; nil: there is none to show.
+	autostart *bool
+	// updated: a newer program than the running one is in place.
+	updated bool
 }
 
 // memory is what one picture leaves for the next. The zero value is that of a
@@ -25,49 +42,82 @@ type moment struct {
 type memory struct {
 	// order is that of the rows, by name.
 	order []string
-	// told has the faults that were notified and are not over: the state the
-	// user was told of, by server.
-	told map[string]status.State
-	// toldConfig: the configuration's error was notified and is not over.
-	toldConfig bool
+	// opened is when the user opened the menu last; zero: never.
+	opened   time.Time
+	tellings tellings
 	// wake is when the picture changes although nothing happens; zero: never.
 	wake time.Time
 }
 
+// looks is for how long after the menu was opened its count-downs go on. Later
+// nobody looks, and each change would wake the panel.
+const looks = time.Minute
+
 // present makes the picture of a moment and the notices due. It changes none of
 // its arguments.
 func present(at moment, m memory) (model, []Notice, memory) {
+	next := memory{opened: m.opened}
+	if at.opened {
+		next.opened = at.now
+	}
+	var notices []Notice
+	notices, next.tellings, next.wake = decide(at, m.tellings)
 	servers := arrange(at.snapshot.Servers, m.order, at.opened)
 	picture := model{
 		icon:    worstShape(at.snapshot),
 		summary: summary(at.snapshot),
-		problem: oneLine(at.snapshot.Config.Error, labelLimit),
+		problem: oneLine(problem(at.snapshot.Config), labelLimit),
+		restart: at.facts.updated,
 	}
 	picture.tooltip = "MCP Funnel: " + picture.summary
-	next := memory{order: make([]string, 0, len(servers))}
+	picture.sessions, picture.sessionLines = describeSessions(at.snapshot.Sessions, at.facts.Sessions)
+	picture.autostart, picture.notifications = ticks(at)
+	next.order = make([]string, 0, len(servers))
 	for _, s := range servers {
 		text, lasts := describe(s, at.now)
 		picture.rows = append(picture.rows, row{
 			server:    s.Name,
-			label:     oneLine(s.Name+": "+text, labelLimit),
+			label:     label(s.Name, text),
 			icon:      shape(s.State),
 			err:       oneLine(trouble(s), labelLimit),
+			facts:     describeFacts(s, at.facts.Memory[s.Name], next.opened),
 			reconnect: canReconnect(s.State),
 			enabled:   s.Enabled,
 		})
 		picture.reconnectAll = picture.reconnectAll || canReconnect(s.State)
 		next.order = append(next.order, s.Name)
-		if wake := at.now.Add(lasts); lasts > 0 && (next.wake.IsZero() || wake.Before(next.wake)) {
-			next.wake = wake
+		if lasts > 0 && at.now.Before(next.opened.Add(looks)) {
+			next.wake = earlier(next.wake, at.now.Add(lasts))
 		}
 	}
-	var notices []Notice
-	notices, next.told = serverNotices(at, m.told)
-	if problem, due := configNotice(at, m.toldConfig); due {
-		notices = append(notices, problem)
-	}
-	next.toldConfig = at.snapshot.Config.Error != "" && (m.toldConfig || !at.quiet)
 	return picture, notices, next
+}
+
+// label is the row of a server. Of a long name the end is left out, so that the
+// state can always be read.
+func label(name, state string) string {
+	const least = 20
+	return oneLine(oneLine(name, max(least, labelLimit-len(": ")-utf8.RuneCountInString(state)))+": "+state, labelLimit)
+}
+
+// earlier returns the earlier of two moments, of which a zero one is none.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// ticks are the settings in the menu.
+func ticks(at moment) (autostart, notifications tick) {
+	if on := at.facts.autostart; on != nil {
+		autostart = tick{title: autostartTitle, on: *on}
+	}
+	notifications = tick{title: notificationsTitle, on: !at.noTick}
+	if !at.noTick && !at.policy.Enabled {
+		notifications = tick{title: notificationsTitle + " (off in the configuration)", fixed: true}
+	}
+	return autostart, notifications
 }
 
 // arrange puts servers into the order of the menu: worst first when the menu
@@ -119,6 +169,15 @@ func summary(s status.Snapshot) string {
 	return fmt.Sprintf("%d of %d servers connected", connected, enabled)
 }
 
+// problem is why the configuration cannot be used. Of its path, which the user knows,
+// only the end is left, so that the words are not cut.
+func problem(c status.Config) string {
+	if c.Path == "" {
+		return c.Error
+	}
+	return strings.ReplaceAll(c.Error, c.Path, filepath.Base(c.Path))
+}
+
 // worstShape is the tray's icon: the worst enabled server, or the warning sign
 // when the configuration is broken and no server is worse off than that.
 func worstShape(s status.Snapshot) assets.Shape {
@@ -163,48 +222,4 @@ func trouble(s status.Server) string {
 // canReconnect reports whether there is anything to stop or start in state s.
 func canReconnect(s status.State) bool {
 	return s != status.Disabled && s != status.Idle
-}
-
-// serverNotices compares the servers with the faults told before. It returns the
-// notices due and the faults that are told from now on.
-func serverNotices(at moment, before map[string]status.State) ([]Notice, map[string]status.State) {
-	var notices []Notice
-	told := make(map[string]status.State, len(before))
-	for _, s := range at.snapshot.Servers {
-		known, wasTold := before[s.Name]
-		switch s.State {
-		case status.SlowProbe, status.NeedsAuth:
-			if known != s.State && !at.quiet {
-				notices = append(notices, faultNotice(s))
-				known, wasTold = s.State, true
-			}
-			if wasTold {
-				told[s.Name] = known
-			}
-		case status.Connecting, status.Reconnecting:
-			if wasTold { // not over: the next connection decides
-				told[s.Name] = known
-			}
-		case status.Connected:
-			if wasTold && !at.quiet {
-				notices = append(notices, recoveryNotice(s))
-			}
-		case status.Disabled, status.Idle, status.Invalid:
-			// Ended by the user or by an edit, who know it.
-		}
-	}
-	return notices, told
-}
-
-// configNotice is due when the configuration became unusable.
-func configNotice(at moment, told bool) (Notice, bool) {
-	if at.snapshot.Config.Error == "" || told || at.quiet {
-		return Notice{}, false
-	}
-	return Notice{
-		Key:   "config",
-		Title: "Configuration error",
-		Body:  oneLine(at.snapshot.Config.Error, bodyLimit),
-		Icon:  assets.Triangle,
-	}, true
 }

@@ -40,10 +40,26 @@ func outline(m model) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "icon     %s\ntooltip  %s\nsummary  %s\nproblem  %s\n", m.icon, m.tooltip, m.summary, m.problem)
 	for _, r := range m.rows {
-		fmt.Fprintf(&b, "row      %s | %s\n         reconnect %v, enabled %v, error %q\n", r.label, r.icon, r.reconnect, r.enabled, r.err)
+		fmt.Fprintf(&b, "row      %s | %s\n         reconnect %v, enabled %v, error %q, facts %q\n",
+			r.label, r.icon, r.reconnect, r.enabled, r.err, r.facts)
 	}
-	fmt.Fprintf(&b, "reconnect all %v\n", m.reconnectAll)
+	fmt.Fprintf(&b, "reconnect all %v\nsessions %s\n", m.reconnectAll, m.sessions)
+	for _, line := range m.sessionLines {
+		fmt.Fprintf(&b, "         %s\n", line)
+	}
+	fmt.Fprintf(&b, "ticks    %+v %+v\nrestart  %v\n", m.autostart, m.notifications, m.restart)
 	return b.String()
+}
+
+// fleet is n servers that work.
+func fleet(n int) []status.Server {
+	var all []status.Server
+	for i := range n {
+		s := up(fmt.Sprintf("s%02d", i), i)
+		s.Since = in(-time.Duration(i) * time.Hour)
+		all = append(all, s)
+	}
+	return all
 }
 
 func TestPresentGolden(t *testing.T) {
@@ -55,37 +71,87 @@ func TestPresentGolden(t *testing.T) {
 		{Name: "new", State: status.Connecting, Enabled: true},
 		{
 			Name: "shaky", State: status.Reconnecting, Attempt: 3, MaxAttempts: 10, NextAttemptAt: in(17 * time.Second),
-			LastError: "the process exited\nwith code 1", Enabled: true,
+			LastError: "the process exited\nwith code 1", Enabled: true, Tools: 4,
 		},
 		{Name: "locked", State: status.NeedsAuth, LastError: "the server answered 401", Enabled: true},
 		{Name: "github", State: status.SlowProbe, NextAttemptAt: in(40 * time.Second), LastError: "gone", Enabled: true},
 		{Name: "typo", State: status.Invalid, LastError: "neither command nor url", Enabled: true},
 		{Name: "future", State: "some later state", Enabled: true},
 	}
+	oneDown := fleet(5)
+	oneDown[3] = probing("s03", "the process exited with code 1")
+	allDown := []status.Server{
+		probing("a", "gone"), {Name: "b", State: status.Reconnecting, Attempt: 1, MaxAttempts: 10, Enabled: true},
+		{Name: "c", State: status.NeedsAuth, Enabled: true},
+	}
+	many := fleet(40)
+	many[39].State, many[20].State = status.SlowProbe, status.NeedsAuth
+	hostile := []status.Server{
+		probing("<b>a</b>\nQuit \u202eevil & _x\x1b\x00", "<img src='http://127.0.0.1/'>\r\n\u2066x & y"),
+		up("שרת עברי", 2), up(strings.Repeat("long ", 2000), 3),
+		{Name: strings.Repeat("ü", 10000), State: status.Reconnecting, Attempt: 3, MaxAttempts: 10, NextAttemptAt: in(time.Minute), Enabled: true},
+	}
+	broken := status.Config{Path: "/home/u/.config/config.json", Error: "reading /home/u/.config/config.json:3:1: a comma is missing"}
 	cases := map[string]status.Snapshot{
-		"every state":  {Servers: every},
-		"no servers":   {},
-		"all disabled": {Servers: every[:1]},
-		"all well":     {Servers: every[2:4]},
-		"broken configuration": {
-			Servers: every[2:4], Config: status.Config{Error: "config.json:3:1: a comma is missing"},
-		},
-		"broken configuration and server": {
-			Servers: every[2:8], Config: status.Config{Error: "config.json:3:1: a comma is missing"},
-		},
-		"broken configuration alone": {Config: status.Config{Error: "config.json:3:1: a comma is missing"}},
+		"every state":                     {Servers: every},
+		"no servers":                      {},
+		"all disabled":                    {Servers: every[:1]},
+		"all well":                        {Servers: every[2:4]},
+		"one down of five":                {Servers: oneDown},
+		"all down":                        {Servers: allDown},
+		"forty servers":                   {Servers: many},
+		"hostile names":                   {Servers: hostile, Sessions: []status.Session{{ID: "1", Client: status.Client{Name: "a\nb\u202e"}, CWD: strings.Repeat("/x", 5000)}}},
+		"broken configuration":            {Servers: every[2:4], Config: broken},
+		"broken configuration and server": {Servers: every[2:8], Config: broken},
+		"broken configuration alone":      {Config: broken},
 	}
 	for name, snapshot := range cases {
 		t.Run(name, func(t *testing.T) {
-			m, _, _ := present(moment{snapshot: snapshot, now: noon}, memory{})
+			m, _, _ := present(moment{snapshot: snapshot, now: noon, policy: Policy{Enabled: true}}, memory{})
 			compareGolden(t, strings.ReplaceAll(name, " ", "_"), outline(m))
 		})
 	}
 }
 
+// The user opens the menu; meanwhile it is measured, states change, and later it is
+// opened again.
+func TestPresentGoldenWhileTheMenuIsOpen(t *testing.T) {
+	sessions := []status.Session{
+		{ID: "1", Client: status.Client{Name: "claude-code"}, CWD: "/home/u/src/app", Calls: 3},
+		{ID: "2", CWD: "/" + strings.Repeat("deep/", 30) + "down"},
+	}
+	on := true
+	measured := facts{
+		Details:   Details{Memory: map[string]int64{"s00": 12_900_000, "s01": 300_000_000}, Sessions: []status.Session{{ID: "1", Calls: 1}, {ID: "2", Calls: 1}}},
+		autostart: &on, updated: true,
+	}
+	changed := fleet(3)
+	changed[2] = status.Server{Name: "s02", State: status.Reconnecting, Attempt: 1, MaxAttempts: 3, NextAttemptAt: in(30 * time.Second), Enabled: true}
+	policy := Policy{Enabled: true}
+	var b strings.Builder
+	past := memory{}
+	for _, step := range []struct {
+		name string
+		at   moment
+	}{
+		{"before", moment{snapshot: status.Snapshot{Servers: fleet(3)}, now: noon}},
+		{"opened", moment{snapshot: status.Snapshot{Servers: fleet(3), Sessions: sessions}, now: noon.Add(time.Minute), opened: true}},
+		{"measured", moment{snapshot: status.Snapshot{Servers: fleet(3), Sessions: sessions}, now: noon.Add(time.Minute), facts: measured}},
+		{"one is lost", moment{snapshot: status.Snapshot{Servers: changed, Sessions: sessions[:1]}, now: noon.Add(3 * time.Minute), facts: measured, noTick: true}},
+		{"opened again", moment{snapshot: status.Snapshot{Servers: changed}, now: noon.Add(4 * time.Minute), opened: true, facts: measured}},
+	} {
+		step.at.policy = policy
+		step.at.policy.Enabled = !step.at.noTick
+		var m model
+		m, _, past = present(step.at, past)
+		fmt.Fprintf(&b, "== %s\n%s", step.name, outline(m))
+	}
+	compareGolden(t, "menu_open", b.String())
+}
+
 func compareGolden(t *testing.T, name, got string) {
 	t.Helper()
-	path := filepath.Join("testdata", "present", name+".txt")
+	path := filepath.Join("testdata", "present", name+".golden")
 	if *update {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
@@ -155,102 +221,26 @@ func TestRowsStayUntilTheMenuOpens(t *testing.T) {
 	}
 }
 
-func TestNotices(t *testing.T) {
-	auth := status.Server{Name: "x", State: status.NeedsAuth, LastError: "401", Enabled: true}
-	in := func(s status.State) status.Server { return status.Server{Name: "x", State: s, Enabled: true} }
-	fault, login, well := "x: slow probe", "x needs a log-in", "x recovered"
-	type step struct {
-		server status.Server
-		quiet  bool
-		want   string // titles
-	}
-	cases := map[string][]step{
-		"fault and recovery": {{server: probing("x", "gone"), want: fault}, {server: up("x", 1), want: well}, {server: up("x", 1)}},
-		"told once":          {{server: probing("x", "gone"), want: fault}, {server: probing("x", "gone again")}},
-		"probe under way": {
-			{server: probing("x", "gone"), want: fault},
-			{server: in(status.Connecting)},
-			{server: probing("x", "gone")},
-			{server: in(status.Reconnecting)},
-			{server: up("x", 1), want: well},
-		},
-		"a second fault":      {{server: probing("x", ""), want: fault}, {server: up("x", 1), want: well}, {server: probing("x", ""), want: fault}},
-		"never in slow probe": {{server: in(status.Reconnecting)}, {server: up("x", 1)}},
-		"log-in":              {{server: auth, want: login}, {server: auth}, {server: up("x", 1), want: well}},
-		"from fault to log-in": {
-			{server: probing("x", ""), want: fault}, {server: auth, want: login}, {server: up("x", 1), want: well},
-		},
-		"disabled meanwhile": {{server: probing("x", ""), want: fault}, {server: in(status.Disabled)}, {server: up("x", 1)}},
-		"fault not shown":    {{server: probing("x", ""), quiet: true}, {server: up("x", 1)}},
-		"shown late":         {{server: probing("x", ""), quiet: true}, {server: probing("x", ""), want: fault}},
-		"recovery not shown": {{server: probing("x", ""), want: fault}, {server: up("x", 1), quiet: true}, {server: up("x", 1)}},
-	}
-	for name, steps := range cases {
-		t.Run(name, func(t *testing.T) {
-			m := memory{}
-			for i, s := range steps {
-				var notices []Notice
-				_, notices, m = present(moment{
-					snapshot: status.Snapshot{Servers: []status.Server{s.server}}, now: noon, quiet: s.quiet,
-				}, m)
-				var titles []string
-				for _, n := range notices {
-					titles = append(titles, n.Title)
-					if n.Key != "server x" || n.Server != "x" || n.State != s.server.State {
-						t.Errorf("step %d: key %q, server %q, state %q", i, n.Key, n.Server, n.State)
-					}
-				}
-				if got := strings.Join(titles, ", "); got != s.want {
-					t.Errorf("step %d: notices %q, want %q", i, got, s.want)
-				}
-			}
-		})
-	}
-}
-
-func TestConfigurationErrorIsToldOnce(t *testing.T) {
-	m := memory{}
-	told := func(config string, quiet bool) int {
-		var notices []Notice
-		_, notices, m = present(moment{
-			snapshot: status.Snapshot{Config: status.Config{Error: config}}, now: noon, quiet: quiet,
-		}, m)
-		for _, n := range notices {
-			if n.Title != "Configuration error" || n.Body != config {
-				t.Errorf("notice %q: %q", n.Title, n.Body)
-			}
-		}
-		return len(notices)
-	}
-	for i, step := range []struct {
-		config string
-		quiet  bool
-		want   int
-	}{
-		{"", false, 0}, {"a comma is missing", true, 0}, {"a comma is missing", false, 1}, {"a brace is missing", false, 0},
-		{"", false, 0}, {"a comma is missing", false, 1},
-	} {
-		if got := told(step.config, step.quiet); got != step.want {
-			t.Errorf("step %d: %d notices, want %d", i, got, step.want)
-		}
-	}
-}
-
 func TestPresentIsPure(t *testing.T) {
-	servers := []status.Server{up("a", 1), probing("b", "")}
-	m := memory{order: []string{"a", "b"}, told: map[string]status.State{"a": status.SlowProbe}}
-	at := moment{snapshot: status.Snapshot{Servers: servers}, now: noon, opened: true}
-	first, notices, _ := present(at, m)
-	again, noticesAgain, _ := present(at, m)
-	if outline(first) != outline(again) || len(notices) != len(noticesAgain) || len(notices) != 2 {
+	servers := []status.Server{up("a", 1), probing("b", ""), probing("c", "")}
+	m := memory{order: []string{"a", "b", "c"}, tellings: tellings{
+		servers: map[string]telling{"a": {told: status.SlowProbe, news: noon.Add(-gatherFor), shown: true}, "gone": {shown: true}},
+		several: digest{kind: kindFault, first: noon, members: []string{"a", "b", "gone"}},
+	}}
+	before := fmt.Sprintf("%+v", m)
+	at := moment{snapshot: status.Snapshot{Servers: servers}, now: noon, opened: true, policy: Policy{Enabled: true}}
+	first, notices, next := present(at, m)
+	again, noticesAgain, nextAgain := present(at, m)
+	if outline(first) != outline(again) || !cmp.Equal(notices, noticesAgain) || len(notices) < 2 ||
+		fmt.Sprintf("%+v", next) != fmt.Sprintf("%+v", nextAgain) {
 		t.Error("a second call with the same arguments gave something else")
 	}
-	if servers[0].Name != "a" || m.order[0] != "a" || len(m.told) != 1 {
+	if servers[0].Name != "a" || fmt.Sprintf("%+v", m) != before {
 		t.Error("an argument was changed")
 	}
 }
 
-func TestPictureWakesWhenItsWordsGetOld(t *testing.T) {
+func TestWordsAreKeptUpWhileTheUserMayLook(t *testing.T) {
 	for _, c := range []struct {
 		left, lasts time.Duration
 		want        string
@@ -265,22 +255,48 @@ func TestPictureWakesWhenItsWordsGetOld(t *testing.T) {
 		{59*time.Minute + time.Second, time.Second, "next try in 60 min"},
 	} {
 		server := status.Server{Name: "x", State: status.SlowProbe, NextAttemptAt: in(c.left), Enabled: true}
-		m, _, next := present(moment{snapshot: status.Snapshot{Servers: []status.Server{up("a", 1), server}}, now: noon}, memory{})
-		if got := m.rows[0].label; got != "x: slow probe, "+c.want {
-			t.Errorf("%v left: %q, want %q", c.left, got, c.want)
+		for opened, looking := range map[time.Time]bool{
+			{}: false, noon: true, noon.Add(-looks + 1): true, noon.Add(-looks): false,
+		} {
+			m, _, next := present(moment{snapshot: status.Snapshot{Servers: []status.Server{up("a", 1), server}}, now: noon}, memory{opened: opened})
+			if got := m.rows[0].label; got != "x: slow probe, "+c.want {
+				t.Errorf("%v left: %q, want %q", c.left, got, c.want)
+			}
+			want := noon.Add(c.lasts)
+			if c.lasts == 0 || !looking {
+				want = time.Time{}
+			}
+			if !next.wake.Equal(want) {
+				t.Errorf("%v left, opened %v: wakes at %v, want %v", c.left, opened, next.wake, want)
+			}
 		}
-		want := noon.Add(c.lasts)
-		if c.lasts == 0 {
-			want = time.Time{}
-		}
-		if !next.wake.Equal(want) {
-			t.Errorf("%v left: wakes at %v, want %v", c.left, next.wake, want)
-		}
+	}
+}
+
+func TestFactsChangeOnlyWhenTheMenuOpens(t *testing.T) {
+	s := up("x", 1)
+	s.Since = in(0)
+	past, seen := memory{}, []string{}
+	for _, step := range []struct {
+		after  time.Duration
+		opened bool
+	}{{0, false}, {time.Minute, true}, {time.Hour, false}, {3 * time.Hour, true}, {72 * time.Hour, true}} {
+		var m model
+		m, _, past = present(moment{
+			snapshot: status.Snapshot{Servers: []status.Server{s}}, now: noon.Add(step.after), opened: step.opened,
+		}, past)
+		seen = append(seen, m.rows[0].facts)
+	}
+	want := []string{"1 tool", "up 1 min, 1 tool", "up 1 min, 1 tool", "up 3 h, 1 tool", "up 3 days, 1 tool"}
+	if diff := cmp.Diff(want, seen); diff != "" {
+		t.Error(diff)
 	}
 }
 
 func TestCommandOfAClick(t *testing.T) {
 	m := picture(up("files", 1), status.Server{Name: "slack", State: status.Disabled})
+	m.autostart = tick{title: autostartTitle, on: true}
+	m.notifications = tick{title: notificationsTitle, fixed: true}
 	for _, c := range []struct {
 		click click
 		want  command
@@ -292,7 +308,13 @@ func TestCommandOfAClick(t *testing.T) {
 		{click{entryReconnect, -1}, command{}, false},
 		{click{entryEnabled, 0}, command{entry: entryEnabled, server: "files", on: false}, true},
 		{click{entryEnabled, 1}, command{entry: entryEnabled, server: "slack", on: true}, true},
+		{click{entryShowLog, 1}, command{entry: entryShowLog, server: "slack"}, true},
+		{click{entryShowLog, 2}, command{}, false},
 		{click{entryReconnectAll, 0}, command{entry: entryReconnectAll}, true},
+		{click{entryEditConfig, 0}, command{entry: entryEditConfig}, true},
+		{click{entryAutostart, 0}, command{entry: entryAutostart, on: false}, true},
+		{click{entryNotifications, 0}, command{}, false}, // fixed
+		{click{entryRestart, 0}, command{}, false},       // hidden
 		{click{entryQuit, 0}, command{entry: entryQuit}, true},
 	} {
 		got, ok := m.command(c.click)
@@ -300,7 +322,9 @@ func TestCommandOfAClick(t *testing.T) {
 			t.Errorf("%+v: %+v, %v; want %+v, %v", c.click, got, ok, c.want, c.ok)
 		}
 	}
-	if _, ok := (model{}).command(click{entry: entryReconnectAll}); ok {
-		t.Error("Reconnect all without a server")
+	for _, hidden := range []menuEntry{entryReconnectAll, entryAutostart, entryNotifications, entryRestart} {
+		if _, ok := (model{}).command(click{entry: hidden}); ok {
+			t.Errorf("entry %d of an empty menu is obeyed", hidden)
+		}
 	}
 }

@@ -2,12 +2,10 @@ package tray
 
 import (
 	"context"
-	"log/slog"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
-
-	"mcp-funnel/core/status"
 )
 
 // view is the menu and the icon. All methods but the channels' are called by
@@ -23,22 +21,25 @@ type view interface {
 
 // presenter keeps the view and the notices in step with the board.
 type presenter struct {
-	board    *status.Board
-	view     view
-	controls Controls
+	o Options
+	// policy says when the user is told of trouble, and whether the user has the tick
+	// for that set.
+	policy func() (Policy, bool)
+	view   view
 	// opened is a second source for view.opened.
 	opened <-chan struct{}
+	// asked delivers what the user chose on a notification.
+	asked <-chan noticeAction
 	// post hands a notice over; it must not block.
 	post func(Notice)
-	// notify reports whether notifications are wanted.
-	notify func() bool
-	log    *slog.Logger
 }
 
 const (
 	// refreshEvery is the shortest time between two pictures that the board
 	// asks for: for each changed entry a panel reads the whole menu again.
 	refreshEvery = 250 * time.Millisecond
+	// measureEvery is the shortest time between two measurements.
+	measureEvery = time.Second
 	// commandsAtOnce bounds the menu commands under way. More than that is an
 	// impatient user; the surplus is dropped.
 	commandsAtOnce = 8
@@ -47,64 +48,50 @@ const (
 // run follows the board until ctx ends, and then waits for menu commands that
 // are still under way; their context has ended as well.
 func (p *presenter) run(ctx context.Context) {
-	var commands errgroup.Group
-	commands.SetLimit(commandsAtOnce)
+	l := &loop{
+		presenter: p, started: time.Now(), measured: make(chan facts), settled: make(chan struct{}, 1),
+		timer: time.NewTimer(0), // the first picture
+	}
+	defer l.timer.Stop()
+	l.commands.SetLimit(commandsAtOnce)
 	changed := make(chan struct{}, 1)
-	commands.Go(func() error { p.watch(ctx, changed); return nil })
-	defer func() { _ = commands.Wait() }() // the commands report their own errors
-
-	var (
-		shown  model
-		past   memory
-		opened bool
-		last   time.Time
-	)
-	timer := time.NewTimer(0) // the first picture
-	defer timer.Stop()
+	l.work.Go(func() { p.watch(ctx, changed) })
+	defer l.work.Wait()
+	defer func() { _ = l.commands.Wait() }() // the commands report their own errors
+	l.measure(ctx, false)
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-changed:
-			timer.Reset(time.Until(last.Add(refreshEvery)))
+			l.refreshSoon()
 		case <-p.view.opened():
-			opened = true
-			timer.Reset(0)
+			l.open(ctx)
 		case <-p.opened:
-			opened = true
-			timer.Reset(0)
+			l.open(ctx)
+		case f := <-l.measured:
+			l.facts, l.measuring = f, false
+			l.refreshSoon()
+		case <-l.settled:
+			l.measure(ctx, false)
+			l.refreshSoon()
 		case c := <-p.view.clicks():
-			if do, ok := shown.command(c); ok {
-				p.start(ctx, &commands, do)
+			if do, ok := l.shown.command(c); ok {
+				l.start(ctx, do)
 			}
-		case <-timer.C:
-			last = time.Now()
-			shown, past = p.refresh(last, opened, past)
-			opened = false
-			if !past.wake.IsZero() {
-				timer.Reset(max(refreshEvery, past.wake.Sub(last)))
-			}
+		case a := <-p.asked:
+			l.start(ctx, command{entry: a.entry, server: a.server})
+		case <-l.timer.C:
+			l.refresh()
 		}
 	}
-}
-
-// refresh shows the present picture and posts the notices due.
-func (p *presenter) refresh(now time.Time, opened bool, past memory) (model, memory) {
-	picture, notices, next := present(moment{
-		snapshot: p.board.Snapshot(), now: now, opened: opened, quiet: !p.notify(),
-	}, past)
-	p.view.show(picture)
-	for _, n := range notices {
-		p.post(n)
-	}
-	return picture, next
 }
 
 // watch puts a token into changed whenever the board has something newer.
 func (p *presenter) watch(ctx context.Context, changed chan<- struct{}) {
 	var seen uint64
 	for {
-		snapshot, err := p.board.Wait(ctx, seen)
+		snapshot, err := p.o.Board.Wait(ctx, seen)
 		if err != nil {
 			return // ctx has ended: the board fails with nothing else
 		}
@@ -116,29 +103,124 @@ func (p *presenter) watch(ctx context.Context, changed chan<- struct{}) {
 	}
 }
 
-// start carries out a menu command beside the menu.
-func (p *presenter) start(ctx context.Context, commands *errgroup.Group, do command) {
-	started := commands.TryGo(func() error {
-		if err := p.carryOut(ctx, do); err != nil && ctx.Err() == nil {
-			p.log.Warn("menu command failed", "server", do.server, "err", err)
+// loop is a presenter at work. Its fields belong to the goroutine of run.
+type loop struct {
+	*presenter
+	started time.Time
+	timer   *time.Timer
+	// work are goroutines besides commands.
+	work     sync.WaitGroup
+	commands errgroup.Group
+
+	shown  model
+	past   memory
+	facts  facts
+	opened bool
+	last   time.Time // when the last picture was shown
+	// measured delivers what was measured; settled has a token after a command.
+	measured  chan facts
+	settled   chan struct{}
+	measuring bool
+	looked    time.Time // when was measured last because the menu opened
+}
+
+// refreshSoon sees to a new picture as soon as there may be one.
+func (l *loop) refreshSoon() { l.timer.Reset(time.Until(l.last.Add(refreshEvery))) }
+
+// open is called when the user opens the menu.
+func (l *loop) open(ctx context.Context) {
+	l.opened = true
+	l.timer.Reset(0)
+	l.measure(ctx, true)
+}
+
+// refresh shows the present picture and posts the notices due.
+func (l *loop) refresh() {
+	l.last = time.Now()
+	policy, ticked := l.policy()
+	picture, notices, next := present(moment{
+		snapshot: l.o.Board.Snapshot(), now: l.last, started: l.started,
+		opened: l.opened, policy: policy, noTick: !ticked, facts: l.facts,
+	}, l.past)
+	l.shown, l.past, l.opened = picture, next, false
+	l.view.show(picture)
+	for _, n := range notices {
+		l.post(n)
+	}
+	if !next.wake.IsZero() {
+		l.timer.Reset(max(refreshEvery, next.wake.Sub(l.last)))
+	}
+}
+
+// measure finds out what is not on the board, beside the menu. With looked it is
+// all of it, because the user looks at the menu; else just the settings.
+func (l *loop) measure(ctx context.Context, looked bool) {
+	if l.measuring || looked && time.Since(l.looked) < measureEvery {
+		return
+	}
+	l.measuring = true
+	if looked {
+		l.looked = time.Now()
+	}
+	f := l.facts
+	l.work.Go(func() {
+		if l.o.Autostart != nil {
+			on := l.o.Autostart.On()
+			f.autostart = &on
+		}
+		if looked && l.o.Details != nil {
+			f.Details = l.o.Details(ctx)
+		}
+		if looked && l.o.Updated != nil {
+			f.updated = l.o.Updated()
+		}
+		select {
+		case l.measured <- f:
+		case <-ctx.Done():
+		}
+	})
+}
+
+// start carries out a command beside the menu.
+func (l *loop) start(ctx context.Context, do command) {
+	started := l.commands.TryGo(func() error {
+		if err := l.carryOut(ctx, do); err != nil && ctx.Err() == nil {
+			l.o.Log.Warn("menu command failed", "server", do.server, "err", err)
+			if policy, _ := l.policy(); policy.Enabled {
+				l.post(commandNotice(do.what(), err))
+			}
+		}
+		select {
+		case l.settled <- struct{}{}:
+		default:
 		}
 		return nil
 	})
 	if !started {
-		p.log.Warn("menu command dropped: too many are under way", "server", do.server)
+		l.o.Log.Warn("menu command dropped: too many are under way", "server", do.server)
 	}
 }
 
 func (p *presenter) carryOut(ctx context.Context, do command) error {
 	switch do.entry {
 	case entryReconnect:
-		return p.controls.Reconnect(ctx, do.server)
+		return p.o.Controls.Reconnect(ctx, do.server)
 	case entryReconnectAll:
-		return p.controls.ReconnectAll(ctx)
+		return p.o.Controls.ReconnectAll(ctx)
 	case entryEnabled:
-		return p.controls.SetEnabled(ctx, do.server, do.on)
+		return p.o.Controls.SetEnabled(ctx, do.server, do.on)
+	case entryShowLog:
+		return p.showLog(ctx, do.server)
+	case entryEditConfig:
+		return p.editConfig(ctx)
+	case entryAutostart:
+		return p.o.Autostart.Set(do.on)
+	case entryNotifications:
+		return p.o.Notifications.Set(do.on)
+	case entryRestart:
+		return p.o.Restart(ctx)
 	case entryQuit:
-		p.controls.Quit()
+		p.o.Controls.Quit()
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -88,10 +89,16 @@ type stage struct {
 	board    *status.Board
 	view     *fakeView
 	controls *fakeControls
+	asked    chan noticeAction
+	dir      string
 	log      bytes.Buffer
 
-	mu      sync.Mutex
-	notices []Notice
+	mu       sync.Mutex
+	policy   Policy
+	noTick   bool
+	notices  []Notice
+	measured int
+	openErr  error
 }
 
 func (s *stage) post(n Notice) {
@@ -106,16 +113,73 @@ func (s *stage) posted() []Notice {
 	return slices.Clone(s.notices)
 }
 
+// switchFunc is a switch that is told what to be.
+type switchFunc func(on *bool) bool
+
+func (f switchFunc) On() bool          { return f(nil) }
+func (f switchFunc) Set(on bool) error { f(&on); return nil }
+
+// notifications is the tick for them.
+func (s *stage) notifications(on *bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if on != nil {
+		s.noTick = !*on
+	}
+	return !s.noTick
+}
+
+func (s *stage) options() Options {
+	autostart := false
+	var mu sync.Mutex
+	return Options{
+		Board: s.board, Controls: s.controls, Log: slog.New(slog.NewTextHandler(&s.log, nil)),
+		Notifications: switchFunc(s.notifications),
+		Autostart: switchFunc(func(on *bool) bool {
+			mu.Lock()
+			defer mu.Unlock()
+			if on != nil {
+				autostart = *on
+				s.controls.record("autostart %v", *on)
+			}
+			return autostart
+		}),
+		Details: func(context.Context) Details {
+			time.Sleep(100 * time.Millisecond) // it takes a moment
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.measured++
+			return Details{Memory: map[string]int64{"files": int64(s.measured) << 20}}
+		},
+		LogPath:    func(server string) string { return filepath.Join(s.dir, server+".log") },
+		ConfigPath: filepath.Join(s.dir, "config", "config.json"),
+		Updated:    func() bool { return true },
+		Restart:    func(context.Context) error { s.controls.record("restart"); return nil },
+		Open: func(_ context.Context, path string) error {
+			s.controls.record("open %s", strings.TrimPrefix(path, s.dir))
+			return s.openErr
+		},
+	}
+}
+
 // runStage runs a presenter in a bubble while act acts.
 func runStage(t *testing.T, act func(*stage)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		s := &stage{board: status.NewBoard(), view: newFakeView(), controls: &fakeControls{}}
+		s := &stage{
+			board: status.NewBoard(), view: newFakeView(), controls: &fakeControls{}, asked: make(chan noticeAction),
+			dir: t.TempDir(), policy: Policy{Enabled: true},
+		}
 		p := &presenter{
-			board: s.board, view: s.view, controls: s.controls,
-			post:   s.post,
-			notify: func() bool { return true },
-			log:    slog.New(slog.NewTextHandler(&s.log, nil)),
+			o: s.options(), view: s.view, asked: s.asked, post: s.post,
+			policy: func() (Policy, bool) {
+				ticked := s.notifications(nil)
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				policy := s.policy
+				policy.Enabled = policy.Enabled && ticked
+				return policy, ticked
+			},
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
@@ -123,6 +187,7 @@ func runStage(t *testing.T, act func(*stage)) {
 			defer close(done)
 			p.run(ctx)
 		}()
+		time.Sleep(time.Second) // the settings have been read
 		synctest.Wait()
 		act(s)
 		cancel()
@@ -132,8 +197,8 @@ func runStage(t *testing.T, act func(*stage)) {
 
 func TestPresenterShowsTheFirstPictureAtOnce(t *testing.T) {
 	runStage(t, func(s *stage) {
-		if m, n := s.view.last(); n != 1 || m.summary != "No servers configured" {
-			t.Errorf("%d pictures, the last says %q", n, m.summary)
+		if m, n := s.view.last(); n > 2 || m.summary != "No servers configured" || s.view.times[0].Add(time.Second) != time.Now() {
+			t.Errorf("%d pictures, the first at %v, the last says %q", n, s.view.times[0], m.summary)
 		}
 	})
 }
@@ -161,11 +226,14 @@ func TestPresenterShowsAtMostFourPicturesASecond(t *testing.T) {
 	})
 }
 
-func TestPresenterCountsDown(t *testing.T) {
+// The count-down goes on only while the user may be looking.
+func TestPresenterCountsDownWhenTheMenuWasOpened(t *testing.T) {
 	runStage(t, func(s *stage) {
 		server := probing("github", "gone")
 		server.NextAttemptAt = status.At(time.Now().Add(25 * time.Second))
 		s.board.SetServer(server)
+		time.Sleep(time.Second)
+		s.view.open <- struct{}{}
 		var labels []string
 		for range 30 {
 			time.Sleep(time.Second)
@@ -182,8 +250,46 @@ func TestPresenterCountsDown(t *testing.T) {
 		if !slices.Equal(labels, want) {
 			t.Errorf("labels %q, want %q", labels, want)
 		}
-		if _, n := s.view.last(); n > 1+len(want) {
-			t.Errorf("%d pictures for %d labels", n, len(want))
+		time.Sleep(looks)
+		server.NextAttemptAt = status.At(time.Now().Add(55 * time.Second))
+		s.board.SetServer(server)
+		time.Sleep(time.Second)
+		_, before := s.view.last()
+		time.Sleep(time.Minute)
+		if m, n := s.view.last(); n != before {
+			t.Errorf("%d pictures although nobody looks, the last says %q", n-before, m.rows[0].label)
+		}
+	})
+}
+
+// Memory and the like are measured when the menu opens, and only then.
+func TestPresenterMeasuresWhenTheMenuOpens(t *testing.T) {
+	runStage(t, func(s *stage) {
+		facts := func() string {
+			synctest.Wait()
+			m, _ := s.view.last()
+			return m.rows[0].facts
+		}
+		s.board.SetServer(up("files", 1))
+		time.Sleep(time.Hour)
+		if m, _ := s.view.last(); facts() != "1 tool" || m.restart || m.autostart != (tick{title: autostartTitle}) {
+			t.Errorf("before: %q, %+v, restart %v", facts(), m.autostart, m.restart)
+		}
+		s.view.open <- struct{}{}
+		s.view.open <- struct{}{} // some panels tell twice
+		time.Sleep(time.Second)
+		if m, _ := s.view.last(); facts() != "1.0 MiB, 1 tool" || !m.restart {
+			t.Errorf("opened: %q, restart %v", facts(), m.restart)
+		}
+		s.board.SetServer(up("files", 2))
+		time.Sleep(time.Hour)
+		if facts() != "1.0 MiB, 2 tools" {
+			t.Errorf("later: %q", facts())
+		}
+		s.view.open <- struct{}{}
+		time.Sleep(time.Second)
+		if facts() != "2.0 MiB, 2 tools" || s.measured != 2 {
+			t.Errorf("opened again: %q after %d measurements", facts(), s.measured)
 		}
 	})
 }
@@ -258,19 +364,6 @@ func TestPresenterBoundsCommands(t *testing.T) {
 		synctest.Wait()
 		if n := len(s.controls.taken()); n >= commandsAtOnce+1 || n == 0 {
 			t.Errorf("%d commands at once", n)
-		}
-	})
-}
-
-func TestPresenterPostsNotices(t *testing.T) {
-	runStage(t, func(s *stage) {
-		s.board.SetServer(probing("github", "gone"))
-		time.Sleep(time.Second)
-		s.board.SetServer(up("github", 1))
-		time.Sleep(time.Second)
-		got := s.posted()
-		if len(got) != 2 || got[0].Title != "github: slow probe" || got[1].Title != "github recovered" {
-			t.Errorf("notices %+v", got)
 		}
 	})
 }

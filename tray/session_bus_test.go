@@ -78,7 +78,7 @@ func TestC112_NoBusIsLaunched(t *testing.T) {
 	}
 	n := NewNotifier(os.Getenv)
 	defer n.Close()
-	if err := n.Notify(t.Context(), Notice{}); !errors.Is(err, ErrUnavailable) {
+	if err := n.Notify(t.Context(), Notice{Title: "t"}); !errors.Is(err, ErrUnavailable) {
 		t.Errorf("a notice without a bus: %v", err)
 	}
 	if _, err := os.Stat(trace); err == nil {

@@ -40,12 +40,51 @@ type Options struct {
 	// Version is shown in the menu, for example "1.2.3".
 	Version string
 	Log     *slog.Logger
-	// Notifications reports whether notifications are wanted now. Nil: always.
-	Notifications func() bool
+	// Policy says when the user is told of trouble, as of now. Nil: never.
+	Policy func() Policy
+	// Notifications is the user's tick for them. Nil: it is always set and cannot be
+	// changed.
+	Notifications Switch
+	// Autostart is whether the app is started at login. Nil: the menu does not say.
+	Autostart Switch
+	// Details measures what is shown when the menu opens. It may take a moment. Nil:
+	// nothing is.
+	Details func(ctx context.Context) Details
+	// LogPath is where the log of a server is.
+	LogPath func(server string) string
+	// ConfigPath is where the configuration is, or would be.
+	ConfigPath string
+	// Updated reports whether a newer program than the running one is in place. It
+	// is asked when the menu opens. Nil: never. Restart starts it.
+	Updated func() bool
+	Restart func(ctx context.Context) error
+	// Open opens a file for the user. Nil: by the desktop's program for it.
+	Open func(ctx context.Context, path string) error
 	// Notifier shows notifications. Nil: the desktop's.
 	Notifier Notifier
 	// Environ looks up an environment variable. Nil: [os.Getenv].
 	Environ func(string) string
+}
+
+// Switch is a setting with a tick in the menu. Set may block; On is asked again and
+// again, also while Set is under way.
+type Switch interface {
+	On() bool
+	Set(on bool) error
+}
+
+// fixedSwitch is a setting that is on.
+type fixedSwitch struct{}
+
+func (fixedSwitch) On() bool       { return true }
+func (fixedSwitch) Set(bool) error { return errors.New("it cannot be changed here") }
+
+// Details is what is measured when the user opens the menu.
+type Details struct {
+	// Memory is the resident memory of the servers' processes in bytes, by name.
+	Memory map[string]int64
+	// Sessions are the attached clients with their present numbers of calls.
+	Sessions []status.Session
 }
 
 // Tray is the icon, its menu and the notifications.
@@ -55,8 +94,14 @@ type Tray struct {
 
 // New returns a tray that is not shown yet; see [Tray.Run].
 func New(o Options) *Tray {
+	if o.Policy == nil {
+		o.Policy = func() Policy { return Policy{} }
+	}
 	if o.Notifications == nil {
-		o.Notifications = func() bool { return true }
+		o.Notifications = fixedSwitch{}
+	}
+	if o.Open == nil {
+		o.Open = openFile
 	}
 	if o.Environ == nil {
 		o.Environ = os.Getenv
@@ -88,7 +133,10 @@ func (t *Tray) Run(ctx context.Context) error {
 	t.start(running, &wg, session, view)
 	wg.Go(func() { stop(session.wait(running)) })
 	// What the presenter is going to show first, so that nothing else flashes up.
-	first, _, _ := present(moment{snapshot: t.o.Board.Snapshot(), now: time.Now(), quiet: true}, memory{})
+	policy, ticked := t.policy()
+	first, _, _ := present(moment{
+		snapshot: t.o.Board.Snapshot(), now: time.Now(), policy: policy, noTick: !ticked,
+	}, memory{})
 	view.run(running, first, func() {
 		if !within(desktopGrace, func() { view.join(); wg.Wait() }) {
 			t.o.Log.Warn("the desktop does not answer, leaving without taking the tray down")
@@ -112,9 +160,9 @@ func (t *Tray) start(ctx context.Context, wg *sync.WaitGroup, session *session, 
 			own.Close()
 		}
 	})
-	presenter := &presenter{
-		board: t.o.Board, view: view, controls: t.o.Controls, opened: session.opened,
-		post: courier.post, notify: t.o.Notifications, log: t.o.Log,
+	presenter := &presenter{o: t.o, policy: t.policy, view: view, opened: session.opened, post: courier.post}
+	if own != nil {
+		presenter.asked = own.asked
 	}
 	wg.Go(func() {
 		select {
@@ -133,6 +181,13 @@ func (t *Tray) start(ctx context.Context, wg *sync.WaitGroup, session *session, 
 			t.o.Log.Warn("status will not tell whether the icon is shown", "err", err)
 		}
 	})
+}
+
+// policy is the configuration's, as far as the user's tick goes along with it.
+func (t *Tray) policy() (policy Policy, ticked bool) {
+	policy, ticked = t.o.Policy(), t.o.Notifications.On()
+	policy.Enabled = policy.Enabled && ticked
+	return policy, ticked
 }
 
 // publish puts on the board whether an icon is shown.

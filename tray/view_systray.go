@@ -50,11 +50,17 @@ type systrayView struct {
 	more         *entry
 	moreItem     *systray.MenuItem
 	reconnectAll *entry
+	sessions     *entry
+	sessionsItem *systray.MenuItem
+	sessionLines []*entry
+	autostart    *entry
+	notices      *entry
+	restart      *entry
 }
 
 // serverEntry is a server's row with its submenu.
 type serverEntry struct {
-	row, reconnect, enabled, err *entry
+	row, reconnect, enabled, err, facts *entry
 }
 
 func newView(version string) *systrayView {
@@ -135,39 +141,58 @@ func (v *systrayView) build(first model) {
 	v.moreItem = systray.AddMenuItem(moreTitle, "")
 	v.more = newEntry(v.moreItem, look{title: moreTitle})
 	systray.AddSeparator()
-	reconnectAll := systray.AddMenuItem(reconnectAllTitle, "")
-	v.reconnectAll = newEntry(reconnectAll, look{title: reconnectAllTitle})
-	v.pass(reconnectAll, click{entry: entryReconnectAll})
+	v.reconnectAll = v.add(systray.AddMenuItem, reconnectAllTitle, click{entry: entryReconnectAll})
+	v.sessionsItem = systray.AddMenuItem("", "")
+	v.sessions = newEntry(v.sessionsItem, look{})
+	v.add(systray.AddMenuItem, editConfigTitle, click{entry: entryEditConfig})
+	v.autostart = v.addTick(systray.AddMenuItemCheckbox, click{entry: entryAutostart})
+	v.notices = v.addTick(systray.AddMenuItemCheckbox, click{entry: entryNotifications})
 	systray.AddSeparator()
 	version := newEntry(systray.AddMenuItem("", ""), look{})
 	version.show(look{title: v.host.escape(appName + " " + v.version), disabled: true})
-	v.pass(systray.AddMenuItem("Quit", ""), click{entry: entryQuit})
+	v.restart = v.add(systray.AddMenuItem, restartTitle, click{entry: entryRestart})
+	v.add(systray.AddMenuItem, quitTitle, click{entry: entryQuit})
 	v.show(first)
+}
+
+// add adds an entry of that title with add.
+func (v *systrayView) add(add func(title, tooltip string) *systray.MenuItem, title string, c click) *entry {
+	item := add(title, "")
+	v.pass(item, c)
+	return newEntry(item, look{title: title})
+}
+
+// addTick adds an entry with a tick, to be given its title later.
+func (v *systrayView) addTick(add func(title, tooltip string, checked bool) *systray.MenuItem, c click) *entry {
+	item := add("", "", false)
+	v.pass(item, c)
+	return newEntry(item, look{})
 }
 
 // Titles that stay.
 const (
 	moreTitle         = "More servers"
 	reconnectAllTitle = "Reconnect all"
-	reconnectTitle    = "Reconnect now"
+	editConfigTitle   = "Edit config…"
+	restartTitle      = "Restart to update"
+	quitTitle         = "Quit"
 	enabledTitle      = "Enabled"
 )
 
 // addRow adds a hidden row for one more server with add.
 func (v *systrayView) addRow(add func(title, tooltip string) *systray.MenuItem) {
-	item := add("", "")
-	reconnect := item.AddSubMenuItem(reconnectTitle, "")
+	item, n := add("", ""), len(v.rows)
+	e := &serverEntry{row: newEntry(item, look{})}
+	e.reconnect = v.add(item.AddSubMenuItem, reconnectTitle, click{entry: entryReconnect, row: n})
 	enabled := item.AddSubMenuItemCheckbox(enabledTitle, "", true)
-	e := &serverEntry{
-		row:       newEntry(item, look{}),
-		reconnect: newEntry(reconnect, look{title: reconnectTitle}),
-		enabled:   newEntry(enabled, look{title: enabledTitle, checked: true}),
-		err:       newEntry(item.AddSubMenuItem("", ""), look{}),
+	v.pass(enabled, click{entry: entryEnabled, row: n})
+	e.enabled = newEntry(enabled, look{title: enabledTitle, checked: true})
+	e.err = newEntry(item.AddSubMenuItem("", ""), look{})
+	v.add(item.AddSubMenuItem, showLogTitle, click{entry: entryShowLog, row: n})
+	e.facts = newEntry(item.AddSubMenuItem("", ""), look{})
+	for _, hidden := range []*entry{e.err, e.facts, e.row} {
+		hidden.hide()
 	}
-	e.err.hide()
-	e.row.hide()
-	v.pass(reconnect, click{entry: entryReconnect, row: len(v.rows)})
-	v.pass(enabled, click{entry: entryEnabled, row: len(v.rows)})
 	v.rows = append(v.rows, e)
 }
 
@@ -211,12 +236,39 @@ func (v *systrayView) show(m model) {
 		v.more.hide()
 	}
 	v.reconnectAll.show(look{title: reconnectAllTitle, disabled: !m.reconnectAll})
+	v.showSessions(m.sessions, m.sessionLines)
+	v.showTick(v.autostart, m.autostart)
+	v.showTick(v.notices, m.notifications)
+	if m.restart {
+		v.restart.show(look{title: restartTitle})
+	} else {
+		v.restart.hide()
+	}
+}
+
+func (v *systrayView) showSessions(title string, lines []string) {
+	for len(v.sessionLines) < len(lines) {
+		v.sessionLines = append(v.sessionLines, newEntry(v.sessionsItem.AddSubMenuItem("", ""), look{}))
+	}
+	for i, e := range v.sessionLines {
+		line := ""
+		if i < len(lines) {
+			line = lines[i]
+		}
+		e.showUnlessEmpty(look{title: v.host.escape(line), disabled: true})
+	}
+	v.sessions.show(look{title: title, disabled: len(lines) == 0})
+}
+
+func (v *systrayView) showTick(e *entry, t tick) {
+	e.showUnlessEmpty(look{title: v.host.escape(t.title), checked: t.on, disabled: t.fixed})
 }
 
 func (v *systrayView) showRow(e *serverEntry, r row) {
 	e.reconnect.show(look{title: reconnectTitle, disabled: !r.reconnect})
 	e.enabled.show(look{title: enabledTitle, checked: r.enabled})
 	e.err.showUnlessEmpty(look{title: v.host.escape(r.err), disabled: true})
+	e.facts.showUnlessEmpty(look{title: v.host.escape(r.facts), disabled: true})
 	e.row.showWithIcon(look{title: v.host.escape(r.label)}, r.icon, v.menuIcon)
 }
 

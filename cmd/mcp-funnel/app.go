@@ -17,7 +17,6 @@ import (
 
 	"mcp-funnel/core"
 	"mcp-funnel/core/config"
-	"mcp-funnel/core/status"
 	"mcp-funnel/singleton"
 	"mcp-funnel/singleton/process"
 	"mcp-funnel/tray"
@@ -53,6 +52,7 @@ type app struct {
 	options  appOptions
 	dir      string
 	home     string
+	program  ownProgram
 	desktop  error // why there is no icon; nil when there is one
 	instance *singleton.Instance
 	funnel   *core.Funnel
@@ -71,7 +71,7 @@ type app struct {
 // goroutine, which some desktops reserve for their menus.
 func runApp(ctx context.Context, o appOptions) error {
 	survivePipes()
-	a := &app{options: o, quitting: make(chan struct{})}
+	a := &app{options: o, program: findOwnProgram(), quitting: make(chan struct{})}
 	if err := a.findPlace(ctx); err != nil {
 		return err
 	}
@@ -95,6 +95,7 @@ func runApp(ctx context.Context, o appOptions) error {
 		return err
 	}
 	a.instance = instance
+	a.refreshAutostart()
 	defer func() {
 		if err := instance.Close(); err != nil {
 			a.log.Error("removing the instance's files failed", "err", err)
@@ -230,24 +231,6 @@ func (a *app) guard(ctx context.Context) error {
 		a.quit("quit")
 	}
 	return nil
-}
-
-// showTray shows the icon on this goroutine until ctx ends or the desktop goes.
-func (a *app) showTray(ctx context.Context) {
-	icon := tray.New(tray.Options{
-		Board: a.funnel.Board(), Events: a.funnel.Events(), Controls: a.funnel, Version: buildVersion(), Log: a.log,
-		Notifications: func() bool { return a.funnel.Config().Notifications.Enabled },
-	})
-	if err := icon.Run(ctx); err == nil {
-		return // ctx has ended
-	}
-	// The desktop is gone, which the tray has logged and noted on the board.
-	headless := modeHeadless
-	a.mode.Store(&headless)
-	a.funnel.Board().Update(func(*status.Snapshot) {}) // wakes who looks at the mode
-	if err := a.instance.SetMode(modeHeadless); err != nil {
-		a.log.Error("noting the new mode failed", "err", err)
-	}
 }
 
 // quit ends the app; the first reason counts.

@@ -63,7 +63,7 @@ func newBridgeCommand(env *environment) *cobra.Command {
 		Long: `Carry MCP messages between stdin and stdout and the app's socket. This is the
 command to give to MCP clients. It starts the app when none runs, and stays when
 the app goes, until it is back.`,
-		Example: "  claude mcp add funnel -- mcp-funnel bridge\n  mcp-funnel bridge --no-start",
+		Example: "  mcp-funnel connect claude-code     # lets Claude Code run it\n  mcp-funnel bridge --no-start",
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := untilInterrupted(cmd.Context())

@@ -290,69 +290,6 @@ func TestTenBridgesStartOneApp(t *testing.T) {
 	}
 }
 
-func TestBridgeEndsAtOnce(t *testing.T) {
-	s := newSandbox(t, oneServer)
-	s.start("serve")
-	for name, end := range map[string]func(*demoClient){
-		"EOF":     func(c *demoClient) { _ = c.stdin.Close() },
-		"SIGINT":  func(c *demoClient) { _ = c.cmd.Process.Signal(syscall.SIGINT) },
-		"SIGTERM": func(c *demoClient) { _ = c.cmd.Process.Signal(syscall.SIGTERM) },
-		"SIGHUP":  func(c *demoClient) { _ = c.cmd.Process.Signal(syscall.SIGHUP) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			c := s.client()
-			begun := time.Now()
-			end(c)
-			for range c.lines {
-			}
-			if took := time.Since(begun); took > time.Second {
-				t.Errorf("it took %s", took)
-			}
-			s.report(func(r core.Report) bool { return len(r.Sessions) == 0 })
-		})
-	}
-}
-
-// The client dies while a sibling holds the pipe open.
-func TestBridgeEndsWhenItsParentDies(t *testing.T) {
-	s := newSandbox(t, oneServer)
-	s.start("serve")
-	// The shell gives its own stdin, a pipe that we hold, to the bridge and dies.
-	shell := s.command()
-	shell.Path, shell.Args = "/bin/sh", []string{"sh", "-c", `"$0" bridge <&3 & echo $!; wait`, s.program}
-	read, write, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = write.Close() }()
-	shell.ExtraFiles = []*os.File{read}
-	out, err := shell.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := shell.Start(); err != nil {
-		t.Fatal(err)
-	}
-	_ = read.Close()
-	line := make([]byte, 20)
-	n, err := out.Read(line)
-	if err != nil {
-		t.Fatal(err)
-	}
-	bridge, err := strconv.Atoi(strings.TrimSpace(string(line[:n])))
-	if err != nil {
-		t.Fatal(err)
-	}
-	time.Sleep(300 * time.Millisecond) // it looks who its parent is
-	begun := time.Now()
-	_ = shell.Process.Kill()
-	_ = shell.Wait()
-	s.eventuallyTrue("the bridge is gone", func() bool { return !alive(bridge) })
-	if took := time.Since(begun); took > 2*time.Second {
-		t.Errorf("it took %s", took)
-	}
-}
-
 func TestInvariant3_NothingIsLeftAfterQuit(t *testing.T) {
 	s := newSandbox(t, `{"mcpServers": {
 		"a": {"command": "$PROGRAM", "args": ["demo-server"]},

@@ -19,6 +19,7 @@ import (
 
 	"mcp-funnel/core"
 	"mcp-funnel/core/status"
+	"mcp-funnel/tray/traytest"
 )
 
 // program is this test binary under the name by which it is the program itself.
@@ -170,8 +171,8 @@ func (s *sandbox) launch(args ...string) *started {
 			<-a.done
 			s.t.Errorf("the app did not quit; it said:\n%s", a.stderr)
 		}
-		if strings.Contains(a.stderr.String(), "DATA RACE") {
-			s.t.Errorf("the app has a race:\n%s", a.stderr)
+		for _, race := range traytest.OurRaces(a.stderr.String()) {
+			s.t.Errorf("the app has a race:\n%s", race)
 		}
 	})
 	return a

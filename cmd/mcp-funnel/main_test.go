@@ -20,7 +20,7 @@ import (
 // TestMain makes this test binary the program itself for scripts, and fails tests
 // that leave goroutines behind.
 func TestMain(m *testing.M) {
-	testscript.Main(leakChecked{m}, map[string]func(){"mcp-funnel": main})
+	testscript.Main(leakChecked{m}, map[string]func(){"mcp-funnel": main, "faulty": faulty})
 }
 
 type leakChecked struct{ tests *testing.M }
@@ -65,8 +65,14 @@ func isolate(env *testscript.Env) error {
 	if err := os.MkdirAll(home, 0o700); err != nil {
 		return err
 	}
+	program, err := exec.LookPath("mcp-funnel")
+	if err != nil {
+		return err
+	}
 	for name, value := range map[string]string{
-		"HOME": home, "USERPROFILE": home, "LOCALAPPDATA": runtimeDir,
+		// A PATH with nothing but the program, for scripts that need one.
+		"PROGRAM_PATH": filepath.Dir(program),
+		"HOME":         home, "USERPROFILE": home, "LOCALAPPDATA": runtimeDir,
 		"XDG_RUNTIME_DIR": runtimeDir,
 		"XDG_CONFIG_HOME": filepath.Join(env.WorkDir, "config"),
 		"XDG_STATE_HOME":  filepath.Join(env.WorkDir, "state"),

@@ -93,11 +93,13 @@ func addCommands(root *cobra.Command, env *environment, tray, serve *cobra.Comma
 		root.AddCommand(commands...)
 	}
 	add(groupApp, "The app:",
-		tray, serve, newBridgeCommand(env), newStatusCommand(env), newReloadCommand(env), newQuitCommand(env), newDemoCommand(env))
+		tray, serve, newBridgeCommand(env), newStatusCommand(env), newReloadCommand(env), newQuitCommand(env),
+		newAutostartCommand(env), newDemoCommand(env))
 	add(groupServers, "Servers and tools:",
 		newReconnectCommand(env), newSwitchCommand(env, true), newSwitchCommand(env, false),
 		newEventsCommand(env), newLogsCommand(env), newToolsCommand(env), newCallCommand(env))
 	add(groupOther, "Other:",
+		newConnectCommand(env, true), newConnectCommand(env, false),
 		newConfigCommand(env), newVersionCommand(env), newCompletionCommand(env))
 	root.AddCommand(newHiddenServerCommand(env))
 }

@@ -31,8 +31,6 @@ type attachment struct {
 	// out takes what goes to the app, so that a client is never held up by an app
 	// that does not read.
 	out *jsonrpc.Writer
-	// lines counts those given to out.
-	lines int
 	// introduced: it has heard the client's initialize. resumable: it says itself
 	// whether the client's lists are out of date.
 	introduced, resumable bool
@@ -44,12 +42,12 @@ func (b *bridge) attached() bool { return b.app != nil && b.bye == "" }
 
 // write gives r's line to the app. b.mu is held.
 func (b *bridge) write(r *request) {
-	if err := b.app.out.Write(r.line); err != nil {
+	place, err := b.app.out.Put(r.line)
+	if err != nil {
 		b.unwritten(r, err)
 		return
 	}
-	b.app.lines++
-	r.sent = b.app.lines
+	r.sent = place
 	if !r.repeatable() && len(r.line) > keepLine {
 		r.line = nil // kept only while it may not have left
 	}

@@ -293,3 +293,16 @@ func TestDefaults(t *testing.T) {
 		t.Errorf("config %+v", c)
 	}
 }
+
+func TestC69_AStartMayTakeTwoMinutes(t *testing.T) {
+	for text, want := range map[string]time.Duration{
+		`{"command":"c"}`:                           120 * time.Second,
+		`{"command":"c","startupTimeoutMs":null}`:   120 * time.Second,
+		`{"command":"c","startupTimeoutMs":600000}`: 10 * time.Minute,
+		`{"url":"https://h/mcp"}`:                   120 * time.Second,
+	} {
+		if got := valid(t, text).StartupTimeout; got != want {
+			t.Errorf("%s: %s, want %s", text, got, want)
+		}
+	}
+}

@@ -4,9 +4,10 @@
 // shell adds (nvm, ~/.local/bin, Homebrew), so "npx" is not found although it
 // works in every terminal. A program started by one client's session has one
 // that is too rich: it carries that session's variables. This package asks the
-// login shell ([LoginShell]), merges search paths ([MergePath]), looks commands
-// up in the result ([LookPath]), and reduces a session's environment to what
-// belongs to the user ([ForBridgeStart]).
+// login shell ([LoginShell]), merges search paths ([MergePath]), adds the places
+// where tools usually are ([AddUsualPlaces]), looks commands up in the result
+// ([LookPath]), and reduces a session's environment to what belongs to the user
+// ([ForBridgeStart]).
 //
 // # Concurrency contract
 //

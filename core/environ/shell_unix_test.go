@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -190,42 +189,6 @@ eval "$2"`)
 	if _, err := LoginShell(t.Context(), base); err != nil {
 		t.Error(err)
 	}
-}
-
-// TestLoginShellReal asks the shells that are here, with start-up files that
-// print and set a PATH.
-func TestLoginShellReal(t *testing.T) {
-	const posix = "echo noise; PATH=/from/rc:$PATH; export PATH\nenv() { echo wrong; }; alias printf=false\n"
-	asked := 0
-	for _, tc := range []struct{ shell, file, text string }{
-		{"bash", ".bash_profile", "[ -f ~/.bashrc ] && . ~/.bashrc\n"},
-		{"dash", ".profile", posix},
-		{"sh", ".profile", posix},
-		{"zsh", ".zshrc", posix},
-		{"fish", ".config/fish/config.fish", "echo noise; set -x PATH /from/rc $PATH; function env; echo wrong; end\n"},
-	} {
-		shell, err := exec.LookPath(tc.shell)
-		if err != nil {
-			continue
-		}
-		asked++
-		home := t.TempDir()
-		for name, text := range map[string]string{tc.file: tc.text, ".bashrc": "case $- in *i*) ;; *) return;; esac\n" + posix} {
-			if err := errors.Join(os.MkdirAll(filepath.Dir(filepath.Join(home, name)), 0o700),
-				os.WriteFile(filepath.Join(home, name), []byte(text), 0o600)); err != nil {
-				t.Fatal(err)
-			}
-		}
-		env, err := LoginShell(t.Context(), []string{"SHELL=" + shell, "HOME=" + home, "PATH=/usr/bin:/bin"})
-		path, _ := New(env).Lookup("PATH")
-		if err != nil || !slices.Contains(filepath.SplitList(path), "/from/rc") {
-			t.Errorf("%s: PATH %q, %v", tc.shell, path, err)
-		}
-		if _, ok := New(env).Lookup("TERM"); ok {
-			t.Errorf("%s: TERM of the question is in the answer", tc.shell)
-		}
-	}
-	t.Logf("%d shells asked", asked)
 }
 
 func TestShellOfPasswd(t *testing.T) {

@@ -337,6 +337,20 @@ func TestC87_CancelledCallGetsNoReply(t *testing.T) {
 	})
 }
 
+// 5 and "5" are different ids, and both may be running.
+func TestC45_NumberAndStringIDsAreDifferent(t *testing.T) {
+	in(t, []string{"a"}, func(_ *testing.T, w *world) {
+		c := w.attach()
+		c.send(`{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"s__a"}}`)
+		c.send(`{"jsonrpc":"2.0","id":"5","method":"tools/call","params":{"name":"s__a"}}`)
+		number, text := <-w.server.requests, <-w.server.requests
+		reply(text, `{"of":"text"}`)
+		c.want(`{"jsonrpc":"2.0","id":"5","result":{"of":"text"}}`)
+		reply(number, `{"of":"number"}`)
+		c.want(`{"jsonrpc":"2.0","id":5,"result":{"of":"number"}}`)
+	})
+}
+
 func TestSecondRequestWithARunningIDIsRefused(t *testing.T) {
 	in(t, []string{"a"}, func(t *testing.T, w *world) {
 		c := w.attach()

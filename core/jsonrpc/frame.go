@@ -38,10 +38,10 @@ type Writer struct {
 	queue  [][]byte
 	size   int // bytes in queue
 	closed bool
-	// begun counts the lines of which a byte may have been written; rest says that
-	// queue begins with the rest of such lines.
-	begun int
-	rest  bool
+	// put counts the messages queued, begun those of which a byte may have been
+	// written, and last those in the write under way or just over. resting is how many
+	// are in the rest of a write with which queue begins, and not begun; -1 without.
+	put, begun, last, resting int
 	// held: the end of a burst will send what is queued.
 	held bool
 	// writing: Run or a sender is writing, outside of mu, what came before the queue.
@@ -56,26 +56,43 @@ type Writer struct {
 // written. One line is always taken when nothing waits, whatever its length. burst may
 // be nil.
 func NewWriter(limit int, burst *Burst) *Writer {
-	return &Writer{limit: limit, burst: burst, ready: make(chan struct{}, 1)}
+	return &Writer{limit: limit, burst: burst, ready: make(chan struct{}, 1), resting: -1}
 }
 
 // Write queues one message, which becomes the writer's own; the newline is added.
 // It never blocks. It fails with [ErrBacklog] or [ErrClosed].
 func (w *Writer) Write(message []byte) error {
+	_, err := w.Put(message)
+	return err
+}
+
+// Put is [Writer.Write] that also returns the message's place among all, from 1, to be
+// compared with [Writer.Begun].
+func (w *Writer) Put(message []byte) (place int, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
-		return ErrClosed
+		return 0, ErrClosed
 	}
 	if w.size > 0 && w.size+len(message) > w.limit {
-		return ErrBacklog
+		return 0, ErrBacklog
 	}
+	w.put++
+	place = w.put
 	w.queue = append(w.queue, append(message, '\n'))
 	w.size += len(message) + 1
 	if w.held = w.held || w.burst.holds(w); !w.held {
 		w.send()
 	}
-	return nil
+	return place, nil
+}
+
+// Begun is how many messages, counted by their places, may have reached the stream, in
+// part or whole. Those after them did not. It is final once Run has returned.
+func (w *Writer) Begun() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.begun
 }
 
 // release sends what a burst held.
@@ -113,15 +130,11 @@ func (w *Writer) putBack(batch []byte, taken int) {
 	}
 	w.queue = slices.Insert(w.queue, 0, rest)
 	w.size += len(rest)
-	w.rest = true
-}
-
-// Begun is how many of the messages given to Write, counted from the first, may have
-// reached the stream in part or whole. Those after them certainly did not.
-func (w *Writer) Begun() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.begun
+	w.resting = 0
+	if taken == 0 {
+		w.resting = w.last
+		w.begun -= w.last
+	}
 }
 
 // gather takes out of the queue what belongs into one write: a single line as it is,
@@ -136,11 +149,11 @@ func (w *Writer) gather() []byte {
 		}
 		w.buffer = batch
 	}
-	w.begun += count
-	if w.rest {
-		w.begun--
-		w.rest = false
+	if w.last = count; w.resting >= 0 {
+		w.last += w.resting - 1
+		w.resting = -1
 	}
+	w.begun += w.last
 	clear(w.queue[:count]) // for the garbage collector
 	if count == len(w.queue) {
 		w.queue = w.queue[:0]
@@ -149,6 +162,15 @@ func (w *Writer) gather() []byte {
 	}
 	w.size -= len(batch)
 	return batch
+}
+
+// Stop lets Run return without writing what is still queued.
+func (w *Writer) Stop() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.closed = true
+	w.queue, w.size = nil, 0
+	w.wake()
 }
 
 // Close lets Run return when what is queued has been written.
@@ -177,7 +199,8 @@ func (w *Writer) Run(dst io.Writer, stall time.Duration) error {
 	for range w.ready {
 		batch, over := w.next(false)
 		for len(batch) > 0 {
-			if err := out.write(batch); err != nil {
+			if n, err := out.write(batch); err != nil {
+				w.failed(n)
 				return fmt.Errorf("writing: %w", err)
 			}
 			batch, over = w.next(true)
@@ -187,6 +210,15 @@ func (w *Writer) Run(dst io.Writer, stall time.Duration) error {
 		}
 	}
 	return nil
+}
+
+// failed notes that the last write failed after n bytes.
+func (w *Writer) failed(n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if n == 0 {
+		w.begun -= w.last
+	}
 }
 
 func (w *Writer) setOffer(o *offer) {
@@ -217,12 +249,11 @@ type stalling struct {
 	stall time.Duration
 }
 
-func (s stalling) write(batch []byte) error {
+func (s stalling) write(batch []byte) (int, error) {
 	if d, ok := s.dst.(interface{ SetWriteDeadline(time.Time) error }); ok && s.stall > 0 {
 		// A stream without deadlines says so here; then there is none.
 		_ = d.SetWriteDeadline(time.Now().Add(s.stall))
 		defer func() { _ = d.SetWriteDeadline(time.Time{}) }() // it is for this write only
 	}
-	_, err := s.dst.Write(batch)
-	return err
+	return s.dst.Write(batch)
 }

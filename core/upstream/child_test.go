@@ -7,12 +7,15 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -78,9 +81,7 @@ func playServer(mode string) {
 		}
 		note(argument, strconv.Itoa(c.Process.Pid))
 	case "noise":
-		fmt.Print("npm warn exec\n\n🚀 started\n{bad json\n[1,2]\n\x1b[31mred\x1b[0m\n")
-	case "stderr-flood":
-		defer func() {}()
+		chatter(0)
 	}
 	serveChild(mode, argument)
 	if mode == "ignore-eof" || mode == "ignore-all" {
@@ -101,9 +102,14 @@ func note(file, line string) {
 	}
 }
 
+// chatter is what programs write to stdout besides messages.
+func chatter(n int) {
+	fmt.Printf("npm warn exec %d\n\n🚀 started %d\n \t\n\x1b[31mred %d\x1b[0m\nlong %d %s\n", n, n, n, n, strings.Repeat("x", 300))
+}
+
 func serveChild(mode, argument string) {
 	in := bufio.NewReaderSize(os.Stdin, 1<<20)
-	for {
+	for n := 1; ; n++ {
 		line, err := in.ReadBytes('\n')
 		if err != nil {
 			return
@@ -124,7 +130,12 @@ func serveChild(mode, argument string) {
 			note(argument, "BROKEN LINE")
 			continue
 		}
-		if mode == "stderr-flood" {
+		switch mode {
+		case "noise":
+			chatter(n)
+		case "bad-json":
+			fmt.Println("{bad json")
+		case "stderr-flood":
 			fmt.Fprintln(os.Stderr, strings.Repeat("e", 256<<10))
 		}
 		answerChild(mode, argument, m.ID, m.Method, m.Params.Name, m.Params.RequestID, m.Params.Meta.ProgressToken, line)
@@ -149,6 +160,10 @@ func answerChild(mode, argument string, id json.RawMessage, method, tool string,
 		result(`{"tools":[{"name":"x","inputSchema":{"type":"object"}}]}`)
 	case "notifications/cancelled":
 		note(argument, "cancelled "+string(cancelled))
+		if mode == "late" {
+			id = cancelled
+			result(`{"content":[{"type":"text","text":"late"}]}`)
+		}
 	case "tools/call":
 		note(argument, "call "+string(id)+" "+tool)
 		switch {
@@ -156,6 +171,8 @@ func answerChild(mode, argument string, id json.RawMessage, method, tool string,
 			os.Exit(7)
 		case mode == "close-stdout":
 			_ = os.Stdout.Close()
+		case mode == "crowd":
+			crowd.add(id, line)
 		case mode == "string-id":
 			fmt.Printf(`{"jsonrpc":"2.0","id":"%s","result":{"content":[]}}`+"\n", id)
 		case tool == "shut":
@@ -178,24 +195,58 @@ func answerChild(mode, argument string, id json.RawMessage, method, tool string,
 	}
 }
 
+// crowd answers calls only once all of them are there, in reverse order and each with
+// its own delay: whoever sends them one by one waits for ever.
+var crowd = crowded{size: 50}
+
+type crowded struct {
+	size  int
+	calls [][2]string // id, n
+}
+
+// crowdStep lies between two answers, and is varied by as much.
+const crowdStep = 5 * time.Millisecond
+
+func (c *crowded) add(id json.RawMessage, line []byte) {
+	var m struct {
+		Params struct{ Arguments struct{ N json.RawMessage } }
+	}
+	_ = json.Unmarshal(line, &m) // a broken line is noted already
+	c.calls = append(c.calls, [2]string{string(id), string(m.Params.Arguments.N)})
+	if len(c.calls) < c.size {
+		return
+	}
+	slices.Reverse(c.calls)
+	for _, call := range c.calls {
+		time.Sleep(rand.N(2 * crowdStep))
+		fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":{"n":%s}}`+"\n", call[0], call[1])
+	}
+}
+
 // rig runs one upstream on this test binary.
 type rig struct {
 	t        *testing.T
+	begun    time.Time
 	upstream *Upstream
 	board    *status.Board
 	events   *status.Events
 	custody  *Custody
-	cancel   context.CancelFunc
-	done     chan struct{}
-	notes    string
+	// log is the server's own, appLog that of the app.
+	log, appLog *lockedText
+
+	cancel context.CancelFunc
+	done   chan struct{}
+	notes  string
 }
 
 // newRig starts an upstream in a fault mode with quick retries.
 func newRig(t *testing.T, mode string, change ...func(*config.Server)) *rig {
 	t.Helper()
-	r := &rig{t: t, board: status.NewBoard(), events: status.NewEvents(1000, nil), done: make(chan struct{})}
-	r.notes = filepath.Join(t.TempDir(), "notes")
-	log := slog.New(slog.DiscardHandler)
+	r := &rig{
+		t: t, begun: time.Now(), board: status.NewBoard(), events: status.NewEvents(1000, nil), done: make(chan struct{}),
+		log: &lockedText{}, appLog: &lockedText{}, notes: filepath.Join(t.TempDir(), "notes"),
+	}
+	log := slog.New(slog.NewTextHandler(r.appLog, nil))
 	r.custody = OpenCustody(filepath.Join(t.TempDir(), "children.json"), log)
 	entry := config.Server{
 		Name: "s", Type: config.Stdio, Command: os.Args[0], Enabled: true,
@@ -212,7 +263,7 @@ func newRig(t *testing.T, mode string, change ...func(*config.Server)) *rig {
 	}
 	launcher := &Launcher{
 		Environment: func(context.Context) environ.Env { return environ.New(os.Environ()) },
-		Home:        t.TempDir(), OpenLog: func(string) io.WriteCloser { return discard{} },
+		Home:        t.TempDir(), OpenLog: func(string) io.WriteCloser { return r.log },
 		Custody: r.custody, HTTP: NewHTTPClient(), Log: log,
 	}
 	r.upstream = New(entry, true, Deps{
@@ -226,6 +277,26 @@ func newRig(t *testing.T, mode string, change ...func(*config.Server)) *rig {
 	go func() { defer close(r.done); _ = r.upstream.Run(ctx) }()
 	t.Cleanup(r.stop)
 	return r
+}
+
+// lockedText is a log that a test reads while it is written.
+type lockedText struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lockedText) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lockedText) Close() error { return nil }
+
+func (l *lockedText) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
 }
 
 type discard struct{ io.Writer }

@@ -14,8 +14,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/google/renameio/v2/maybe"
-
 	identity "mcp-funnel/singleton/process"
 )
 
@@ -201,8 +199,19 @@ func (c *Custody) write() error {
 	if err != nil {
 		return fmt.Errorf("encoding the list of child processes: %w", err)
 	}
-	if err := maybe.WriteFile(c.path, append(data, '\n'), 0o600); err != nil {
+	if err := replace(c.path, append(data, '\n')); err != nil {
 		return fmt.Errorf("writing the list of child processes: %w", err)
 	}
 	return nil
+}
+
+// replace puts a file (0600) with this text at path in one step. Unlike what one does
+// for files that people need, it does not wait for the disk: no process outlives a
+// loss of power, and every start of a server waits for this.
+func replace(path string, text []byte) error {
+	temp := path + ".tmp" // a fixed name: only the holder of the lock writes
+	if err := os.WriteFile(temp, text, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(temp, path)
 }

@@ -55,9 +55,11 @@ func mute(f *fakeTransport, m jsonrpc.Message) []byte {
 
 func (f *fakeTransport) Start(sink Sink) { f.sink = sink }
 
-func (f *fakeTransport) Send(m jsonrpc.Message) error {
+func (f *fakeTransport) Unsent(int) bool { return false }
+
+func (f *fakeTransport) Send(m jsonrpc.Message) (place int, err error) {
 	if m.Kind != jsonrpc.Request {
-		return nil
+		return 0, nil
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -67,7 +69,7 @@ func (f *fakeTransport) Send(m jsonrpc.Message) error {
 	if reply := f.answers(f, m); reply != nil {
 		f.reply(reply)
 	}
-	return nil
+	return 0, nil
 }
 
 // reply delivers a reply on a goroutine of its own, as transports do.
@@ -100,6 +102,12 @@ func (f *fakeTransport) Close() {
 	f.closed = true
 }
 
+func (f *fakeTransport) isClosed() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.closed
+}
+
 // fakeRig runs an upstream over fake transports, one for each attempt, in a bubble.
 type fakeRig struct {
 	upstream *Upstream
@@ -109,14 +117,20 @@ type fakeRig struct {
 
 func newFakeRig(t *testing.T, ping time.Duration, answers ...func(*fakeTransport, jsonrpc.Message) []byte) *fakeRig {
 	t.Helper()
+	return newFakeRigOf(t, func(s *config.Server) { s.PingInterval = ping }, answers...)
+}
+
+func newFakeRigOf(t *testing.T, change func(*config.Server), answers ...func(*fakeTransport, jsonrpc.Message) []byte) *fakeRig {
+	t.Helper()
 	r := &fakeRig{board: status.NewBoard()}
 	entry := config.Server{
-		Name: "s", Type: config.HTTP, Enabled: true, StartupTimeout: time.Minute, PingInterval: ping,
+		Name: "s", Type: config.HTTP, Enabled: true, StartupTimeout: time.Minute,
 		Reconnect: config.Reconnect{
 			Enabled: true, MaxAttempts: 3, InitialDelay: time.Second, BackoffMultiplier: 2, MaxDelay: time.Minute,
 			SlowProbeInterval: time.Minute, StableAfter: time.Minute,
 		},
 	}
+	change(&entry)
 	r.upstream = New(entry, true, Deps{
 		Open: func(config.Server) Opener {
 			return func(context.Context) (Transport, error) {

@@ -135,17 +135,17 @@ func hostPort(u *url.URL) string {
 func (t *streamable) Start(sink Sink) { t.sink = sink }
 
 // Send implements [Transport].
-func (t *streamable) Send(m jsonrpc.Message) error {
+func (t *streamable) Send(m jsonrpc.Message) (place int, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.over != nil {
-		return t.over
+		return 0, t.over
 	}
 	if t.backlog > 0 && t.backlog+len(m.Raw) > maxBacklog {
-		return jsonrpc.ErrBacklog
+		return 0, jsonrpc.ErrBacklog
 	}
 	if m.Kind == jsonrpc.Request {
-		return t.startExchange(m)
+		return 0, t.startExchange(m)
 	}
 	t.backlog += len(m.Raw)
 	switch method := mcp.MCPMethod(m.MethodName()); {
@@ -164,8 +164,11 @@ func (t *streamable) Send(m jsonrpc.Message) error {
 	default:
 		t.work.Go(func() { t.tell(m) })
 	}
-	return nil
+	return 0, nil
 }
+
+// Unsent implements [Transport]: what becomes of each request its exchange tells.
+func (t *streamable) Unsent(int) bool { return false }
 
 // abortOf finds the stream to close once the server was told that its request is
 // cancelled. t.mu is held.

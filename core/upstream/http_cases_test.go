@@ -348,7 +348,7 @@ func TestC103_NoSecretInErrorsAndLogs(t *testing.T) {
 			sendLine(t, transport, `{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`)
 			m, _ := jsonrpc.Parse([]byte(`{"jsonrpc":"2.0","id":2,"method":"tools/call"}`))
 			texts := ""
-			if err := transport.Send(m); err != nil { // the notification ended it
+			if _, err := transport.Send(m); err != nil { // the notification ended it
 				texts = err.Error()
 			} else {
 				texts = sink.failed(t).Error()

@@ -263,7 +263,7 @@ func sendLine(t *testing.T, transport Transport, line string) {
 	t.Helper()
 	m, err := jsonrpc.Parse([]byte(line))
 	if err == nil {
-		err = transport.Send(m)
+		_, err = transport.Send(m)
 	}
 	if err != nil {
 		t.Fatalf("sending %s: %v", line, err)

@@ -202,7 +202,7 @@ func TestHTTPCloseEndsTheSessionAndAllStreams(t *testing.T) {
 		t.Errorf("the connection ended with %v", err)
 	}
 	m, _ := jsonrpc.Parse([]byte(`{"jsonrpc":"2.0","id":3,"method":"ping"}`))
-	if err := transport.Send(m); !errors.Is(err, errStopped) {
+	if _, err := transport.Send(m); !errors.Is(err, errStopped) {
 		t.Errorf("sending after Close: %v", err)
 	}
 	if transport.PID() != 0 || transport.StderrTail() != "" {
@@ -230,7 +230,7 @@ func TestHTTPBacklogIsBounded(t *testing.T) {
 	transport, sink := openPeer(t, endpointOf(t, peer.URL))
 	sendCall(t, transport, 2)
 	big := jsonrpc.Message{Kind: jsonrpc.Notification, Raw: make([]byte, maxBacklog)}
-	if err := transport.Send(big); !errors.Is(err, jsonrpc.ErrBacklog) {
+	if _, err := transport.Send(big); !errors.Is(err, jsonrpc.ErrBacklog) {
 		t.Errorf("sending too much: %v", err)
 	}
 	close(release)

@@ -99,6 +99,10 @@ type waiter struct {
 	request *Request
 	own     chan ownReply
 	timeout *time.Timer
+	// sent: the request was handed to the transport, and place is what that said.
+	// late: the link ended before that; who sends concludes.
+	sent, late bool
+	place      int
 }
 
 type ownReply struct {
@@ -210,7 +214,8 @@ func (l *link) send(raw []byte) error {
 	if err != nil {
 		return err
 	}
-	return l.transport.Send(m)
+	_, err = l.transport.Send(m)
+	return err
 }
 
 func (l *link) notify(method string, params []byte) error {
@@ -230,8 +235,16 @@ func (l *link) forward(r *Request) error {
 		return nil
 	}
 	l.armTimeout(id, w)
-	if err := l.transport.Send(r.rewrite(id)); err != nil && l.remove(id) != nil {
+	place, err := l.transport.Send(r.rewrite(id))
+	l.mu.Lock()
+	w.sent, w.place = true, place
+	late, over := w.late, l.over
+	l.mu.Unlock()
+	switch {
+	case err != nil && (late || l.remove(id) != nil):
 		return err
+	case late:
+		l.conclude(w, over)
 	}
 	return nil // or the end of the link was quicker, and answered
 }
@@ -476,17 +489,29 @@ func (l *link) end(cause error) {
 	l.over = cause
 	waiting := l.waiting
 	l.waiting = nil
-	for _, w := range waiting {
+	for id, w := range waiting {
 		if w.timeout != nil {
 			w.timeout.Stop()
+		}
+		if w.late = w.request != nil && !w.sent; w.late {
+			delete(waiting, id)
 		}
 	}
 	l.mu.Unlock()
 	for _, w := range waiting {
-		if w.own != nil {
-			w.own <- ownReply{err: cause}
-			continue
-		}
+		l.conclude(w, cause)
+	}
+}
+
+// conclude answers who waits on a link that is over because of cause. A request of
+// which the server got nothing, because it was dead already, goes to its successor.
+func (l *link) conclude(w *waiter, cause error) {
+	switch {
+	case w.own != nil:
+		w.own <- ownReply{err: cause}
+	case l.again != nil && !errors.Is(cause, errStopped) && l.transport.Unsent(w.place):
+		l.again(l, w.request)
+	default:
 		w.request.fail(l.lostCall(w.request, cause))
 	}
 	l.endQuestions()

@@ -43,19 +43,34 @@ func (p *process) stop(stdin *os.File) {
 	p.within(eofGrace)
 	if !p.alone() {
 		p.signalGroup(false)
-		deadline := time.Now().Add(termGrace)
-		p.within(termGrace)
-		// Nobody tells when the last of a group ends, so look.
-		for pause := 10 * time.Millisecond; !p.alone() && time.Now().Before(deadline); pause = min(2*pause, 200*time.Millisecond) {
-			<-time.After(pause)
+		if !p.aloneWithin(termGrace) {
+			p.signalGroup(true)
+			p.aloneWithin(killGrace)
 		}
-	}
-	if !p.alone() {
-		p.signalGroup(true)
 	}
 	<-p.exited
 	p.reap()
 	p.reaped()
+}
+
+// killGrace is how long the end of a killed group is waited for. Only a process that
+// the system itself cannot end takes longer.
+const killGrace = 2 * time.Second
+
+// aloneWithin waits until nothing of the group is left, at most for d, and reports
+// whether that came. Nobody tells when the last of a group ends, so it looks.
+func (p *process) aloneWithin(d time.Duration) bool {
+	deadline := time.Now().Add(d)
+	p.within(d)
+	for pause := 10 * time.Millisecond; ; pause = min(2*pause, 200*time.Millisecond) {
+		if p.alone() {
+			return true
+		}
+		if !time.Now().Before(deadline) {
+			return false
+		}
+		<-time.After(pause)
+	}
 }
 
 // within waits for the exit, at most for d.

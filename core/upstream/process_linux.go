@@ -68,9 +68,14 @@ func (p *process) signalGroup(kill bool) {
 func (p *process) groupAlive() bool {
 	want := []byte(tagVariable + "=" + p.tag)
 	alive := false
+	leader, known := readStat(p.pid)
 	eachProcess(func(pid int, stat processStat) {
-		if !alive && !stat.zombie {
-			alive = stat.group == int(p.group) || hasVariable(pid, want)
+		switch {
+		case alive || stat.zombie:
+		case stat.group == int(p.group):
+			alive = true
+		case !known || stat.start >= leader.start: // what it started is not older
+			alive = hasVariable(pid, want)
 		}
 	})
 	return alive
@@ -86,6 +91,8 @@ func (p *process) reap() {
 type processStat struct {
 	group  int
 	zombie bool
+	// start is when it started, in clock ticks since the boot.
+	start uint64
 }
 
 // eachProcess calls visit for every process there is.
@@ -110,14 +117,17 @@ func readStat(pid int) (processStat, bool) {
 	if err != nil {
 		return processStat{}, false
 	}
-	// The name in brackets may hold anything, so count from behind it:
-	// state, parent, group.
+	// The name in brackets may hold anything, so count from behind it: state, parent,
+	// group, and start as the twentieth.
 	fields := bytes.Fields(data[bytes.LastIndexByte(data, ')')+1:])
-	if len(fields) < 3 {
+	if len(fields) < 20 {
 		return processStat{}, false
 	}
 	group, err := strconv.Atoi(string(fields[2]))
-	return processStat{group: group, zombie: fields[0][0] == 'Z' || fields[0][0] == 'X'}, err == nil
+	start, startErr := strconv.ParseUint(string(fields[19]), 10, 64)
+	return processStat{
+		group: group, zombie: fields[0][0] == 'Z' || fields[0][0] == 'X', start: start,
+	}, err == nil && startErr == nil
 }
 
 // endTagged ends what is left of a process that an earlier life of this app

@@ -11,7 +11,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -32,10 +31,46 @@ func TestClosedStdinIsALoss(t *testing.T) {
 	a.wait(t)
 	time.Sleep(100 * time.Millisecond) // it has closed its input
 	r.upstream.Forward(request(t, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"x"}}`, a))
-	if reply := a.wait(t); !strings.Contains(reply, "closed its input") {
+	if reply := a.wait(t); !strings.Contains(reply, `"text":"ok"`) { // of the new process: the old one never got it
 		t.Errorf("reply %s", reply)
 	}
 	r.until("connected again", func(s status.Server) bool { return s.State == status.Connected && s.PID != first.PID })
+}
+
+// A call in the moment between a server's death and our noticing it reaches nobody: it
+// waits for the next process, and runs once.
+func TestCallToADeadServerGoesToItsSuccessor(t *testing.T) {
+	r := newRig(t, "ok", func(s *config.Server) { s.Reconnect.MaxAttempts = 1000 })
+	for i := range 15 {
+		pid := r.connected().PID
+		process, err := os.FindProcess(pid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		for { // until nobody can read its input any more
+			stat, ok := readStat(pid)
+			threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+			if !ok || stat.zombie && err == nil && len(threads) == 1 {
+				break
+			}
+		}
+		a := newInbox()
+		r.upstream.Forward(request(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x"}}`, a))
+		if reply := a.wait(t); !strings.Contains(reply, `"text":"ok"`) {
+			t.Fatalf("call %d: %s", i, reply)
+		}
+	}
+	r.stop()
+	content, err := os.ReadFile(r.notes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(string(content), "call "); n != 15 {
+		t.Errorf("15 calls ran %d times", n)
+	}
 }
 
 // secretRig runs a server that says its token in a place where it does not belong.
@@ -81,26 +116,6 @@ func TestC103_SecretOfSeveralLinesIsMaskedOnEachOfThem(t *testing.T) {
 	if tail := l.transport.StderrTail(); strings.Contains(tail, "MIIEvQIBADANBgkqhkiG") {
 		t.Errorf("tail %q", tail)
 	}
-}
-
-// lockedText is a server's log.
-type lockedText struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *lockedText) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *lockedText) Close() error { return nil }
-
-func (l *lockedText) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
 }
 
 // launcher launches with an environment and a log of the test's own.
@@ -209,8 +224,8 @@ type closedTransport struct {
 	done chan struct{}
 }
 
-func (c *closedTransport) Send(jsonrpc.Message) error { return jsonrpc.ErrClosed }
-func (c *closedTransport) Done() <-chan struct{}      { return c.done }
+func (c *closedTransport) Send(jsonrpc.Message) (int, error) { return 0, jsonrpc.ErrClosed }
+func (c *closedTransport) Done() <-chan struct{}             { return c.done }
 func (c *closedTransport) Err() error {
 	return &ExitError{Code: 1, Cause: "exit code 1", Stderr: "no key"}
 }

@@ -63,8 +63,11 @@ type stdio struct {
 	// ended is closed when the connection is over; err says why before that.
 	ended chan struct{}
 	err   error
-	// stdinBroken is closed when the server cannot be written to.
-	stdinBroken chan struct{}
+	// stdinBroken is closed when the server cannot be written to, stdinDone when
+	// nothing is written any more.
+	stdinBroken, stdinDone chan struct{}
+	// begun is how many messages the server may have got; valid once ended is closed.
+	begun int
 	// stdoutDone and stderrDone are closed when nothing more comes from there.
 	stdoutDone, stderrDone chan struct{}
 	work                   sync.WaitGroup
@@ -83,6 +86,7 @@ func startStdio(c Command) (_ *stdio, err error) {
 		stderrDone: make(chan struct{}),
 
 		stdinBroken: make(chan struct{}),
+		stdinDone:   make(chan struct{}),
 	}
 	var theirs [3]*os.File
 	defer func() {
@@ -124,6 +128,7 @@ func (t *stdio) Start(sink Sink) {
 	t.work.Go(func() { t.readStdout(sink) })
 	t.work.Go(t.readStderr)
 	t.work.Go(func() {
+		defer close(t.stdinDone)
 		if err := t.out.Run(t.stdin, 0); err != nil {
 			close(t.stdinBroken) // it reads no more
 		}
@@ -163,7 +168,12 @@ func (t *stdio) watch() {
 func (t *stdio) finish(exit exitStatus) {
 	t.err = &ExitError{Code: exit.code, Cause: exit.cause, Stderr: t.tail.last()}
 	t.note(t.err.Error())
-	t.out.Close()
+	t.out.Stop()
+	select { // a write under way into a pipe that nobody reads fails at once
+	case <-t.stdinDone:
+	case <-time.After(drainGrace):
+	}
+	t.begun = t.out.Begun()
 	close(t.ended)
 }
 
@@ -241,7 +251,17 @@ func (t *stdio) write(text string) {
 }
 
 // Send implements [Transport].
-func (t *stdio) Send(m jsonrpc.Message) error { return t.out.Write(m.Raw) }
+func (t *stdio) Send(m jsonrpc.Message) (place int, err error) { return t.out.Put(m.Raw) }
+
+// Unsent implements [Transport].
+func (t *stdio) Unsent(place int) bool {
+	select {
+	case <-t.ended:
+		return place > t.begun
+	default:
+		return false // it is being closed by us, and may still read
+	}
+}
 
 // Done implements [Transport].
 func (t *stdio) Done() <-chan struct{} { return t.ended }

@@ -233,53 +233,6 @@ func TestLossIsNoticedAtOnceAlthoughAGrandchildHoldsThePipe(t *testing.T) {
 	}
 }
 
-func TestClosedStdoutIsALossAndTheProcessIsStopped(t *testing.T) {
-	r := newRig(t, "close-stdout")
-	first := r.connected()
-	a := newInbox()
-	r.upstream.Forward(request(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x"}}`, a))
-	if reply := a.wait(t); !strings.Contains(reply, "closed its output") {
-		t.Errorf("reply %s", reply)
-	}
-	r.until("connected again", func(s status.Server) bool { return s.State == status.Connected && s.PID != first.PID })
-	if !processGone(first.PID) {
-		t.Error("the old process lives on")
-	}
-}
-
-func TestNoiseOnStdoutIsSkipped(t *testing.T) {
-	r := newRig(t, "noise")
-	r.connected()
-	a := newInbox()
-	r.upstream.Forward(request(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x"}}`, a))
-	if reply := a.wait(t); !strings.Contains(reply, `"ok"`) {
-		t.Errorf("reply %s", reply)
-	}
-}
-
-func TestStderrFloodDoesNotBlockTheServer(t *testing.T) {
-	r := newRig(t, "stderr-flood")
-	s := r.connected()
-	a := newInbox()
-	for i := range 5 {
-		r.upstream.Forward(request(t, `{"jsonrpc":"2.0","id":`+strconv.Itoa(i)+`,"method":"tools/call","params":{"name":"x"}}`, a))
-		a.wait(t)
-	}
-	if now := r.connected(); now.PID != s.PID {
-		t.Error("the server was restarted")
-	}
-}
-
-func TestReplyWithStringIDIsCorrelated(t *testing.T) {
-	r := newRig(t, "string-id")
-	r.connected()
-	a := newInbox()
-	r.upstream.Forward(request(t, `{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"x"}}`, a))
-	if reply := a.wait(t); !strings.HasPrefix(reply, `{"jsonrpc":"2.0","id":5,`) {
-		t.Errorf("reply %s", reply)
-	}
-}
-
 // What a killed app left is ended by the next one: by its tag, also a descendant
 // that left the group, and before a new process of that server starts.
 func TestLeftoversOfAKilledAppAreEnded(t *testing.T) {

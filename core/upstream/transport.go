@@ -18,8 +18,11 @@ type Transport interface {
 	// Send hands one message over and returns without waiting for the server.
 	// Where requests are exchanges of their own (HTTP), one that fails is
 	// reported to the Sink. It fails when the connection is over, or with
-	// [jsonrpc.ErrBacklog] when the server does not read.
-	Send(m jsonrpc.Message) error
+	// [jsonrpc.ErrBacklog] when the server does not read. place is for Unsent.
+	Send(m jsonrpc.Message) (place int, err error)
+	// Unsent reports whether the message with that place certainly did not reach the
+	// server, not a byte of it. It is valid once Done is closed.
+	Unsent(place int) bool
 	// Done is closed as soon as the connection is known to be over and all that
 	// came before was delivered.
 	Done() <-chan struct{}

@@ -18,7 +18,9 @@ type Notification struct {
 	ID, Replaces  uint32
 	App           string
 	Summary, Body string
-	Hints         map[string]dbus.Variant
+	// Actions are the names of buttons, each with its label after it.
+	Actions []string
+	Hints   map[string]dbus.Variant
 }
 
 // Notifications is a notification server that keeps what it is told.
@@ -26,6 +28,7 @@ type Notifications struct {
 	conn         *dbus.Conn
 	capabilities []string
 	shown        chan Notification
+	closed       chan uint32
 	// thaw is closed when a hanging server shall answer.
 	thaw chan struct{}
 
@@ -39,11 +42,11 @@ type Notifications struct {
 func NewNotifications(conn *dbus.Conn, capabilities ...string) (*Notifications, error) {
 	n := &Notifications{
 		conn: conn, capabilities: capabilities,
-		shown: make(chan Notification, 256), thaw: make(chan struct{}),
+		shown: make(chan Notification, 256), closed: make(chan uint32, 256), thaw: make(chan struct{}),
 	}
 	methods := map[string]any{
 		"Notify":            n.notify,
-		"CloseNotification": func(uint32) *dbus.Error { return nil },
+		"CloseNotification": n.close,
 		"GetCapabilities":   func() ([]string, *dbus.Error) { return n.capabilities, nil },
 		"GetServerInformation": func() (string, string, string, string, *dbus.Error) {
 			return "stand-in", "traytest", "1", "1.2", nil
@@ -58,6 +61,17 @@ func NewNotifications(conn *dbus.Conn, capabilities ...string) (*Notifications, 
 // Shown delivers what was shown, in order.
 func (n *Notifications) Shown() <-chan Notification { return n.shown }
 
+// Closed delivers the numbers of what was closed, in order.
+func (n *Notifications) Closed() <-chan uint32 { return n.closed }
+
+// Invoke tells, as when the user presses a button of a notification.
+func (n *Notifications) Invoke(id uint32, action string) error {
+	if err := n.conn.Emit(notificationsPath, notificationsName+".ActionInvoked", id, action); err != nil {
+		return fmt.Errorf("pressing a button: %w", err)
+	}
+	return nil
+}
+
 // Hang makes the server take notifications and never answer, until the test
 // calls the function returned, once.
 func (n *Notifications) Hang() (thaw func()) {
@@ -67,7 +81,12 @@ func (n *Notifications) Hang() (thaw func()) {
 	return func() { close(n.thaw) }
 }
 
-func (n *Notifications) notify(app string, replaces uint32, _, summary, body string, _ []string,
+func (n *Notifications) close(id uint32) *dbus.Error {
+	n.closed <- id
+	return nil
+}
+
+func (n *Notifications) notify(app string, replaces uint32, _, summary, body string, actions []string,
 	hints map[string]dbus.Variant, _ int32,
 ) (uint32, *dbus.Error) {
 	n.mu.Lock()
@@ -81,6 +100,6 @@ func (n *Notifications) notify(app string, replaces uint32, _, summary, body str
 	if hanging {
 		<-n.thaw
 	}
-	n.shown <- Notification{ID: id, Replaces: replaces, App: app, Summary: summary, Body: body, Hints: hints}
+	n.shown <- Notification{ID: id, Replaces: replaces, App: app, Summary: summary, Body: body, Actions: actions, Hints: hints}
 	return id, nil
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"mcp-funnel/cmd/mcp-funnel/e2e/parts"
 	"mcp-funnel/core"
 )
 
@@ -37,7 +38,7 @@ func TestClaude(t *testing.T) {
 		{"three", claudeThreeSessions},
 		{"names", claudeNames},
 	} {
-		play(t, s.name, demoServer, []part{node, claudeCode, sdk1}, func(u *user) string {
+		play(t, s.name, demoServer, []parts.Part{parts.Node(), claudeCode, sdk1}, func(u *user) string {
 			u.script("server.mjs", sdk1)
 			return s.story(u)
 		})
@@ -45,7 +46,7 @@ func TestClaude(t *testing.T) {
 }
 
 // script puts a script of testdata where it finds the packages of a part.
-func (u *user) script(name string, packages part) string {
+func (u *user) script(name string, packages parts.Part) string {
 	u.t.Helper()
 	content, err := os.ReadFile(filepath.Join("testdata", name))
 	if err != nil {
@@ -55,7 +56,7 @@ func (u *user) script(name string, packages part) string {
 		u.t.Fatal(err)
 	}
 	u.write("js/"+name, string(content))
-	if err := os.Symlink(packages.path(), u.path("js/node_modules")); err != nil {
+	if err := os.Symlink(packages.Path(), u.path("js/node_modules")); err != nil {
 		u.t.Fatal(err)
 	}
 	return u.path("js/" + name)

@@ -13,6 +13,8 @@ import (
 	"github.com/mark3labs/mcp-go/client"
 	"github.com/mark3labs/mcp-go/client/transport"
 	mcpgo "github.com/mark3labs/mcp-go/mcp"
+
+	"mcp-funnel/cmd/mcp-funnel/e2e/parts"
 )
 
 // oneServer is a config with the program's own server.
@@ -24,10 +26,10 @@ var demoTools = []string{"demo__echo", "demo__add", "demo__calls", "demo__crash"
 // TestClients lists and calls tools through the bridge with every client that can be
 // run by a script.
 func TestClients(t *testing.T) {
-	play(t, "inspector", oneServer, []part{node, inspector}, inspectorCLI)
-	play(t, "mcporter", oneServer, []part{node, mcporter}, mcporterCLI)
-	play(t, "sdk1", oneServer, []part{node, sdk1}, func(u *user) string { return typescript(u, sdk1) })
-	play(t, "sdk2", oneServer, []part{node, sdk2}, func(u *user) string { return typescript(u, sdk2) })
+	play(t, "inspector", oneServer, []parts.Part{parts.Node(), inspector}, inspectorCLI)
+	play(t, "mcporter", oneServer, []parts.Part{parts.Node(), mcporter}, mcporterCLI)
+	play(t, "sdk1", oneServer, []parts.Part{parts.Node(), sdk1}, func(u *user) string { return typescript(u, sdk1) })
+	play(t, "sdk2", oneServer, []parts.Part{parts.Node(), sdk2}, func(u *user) string { return typescript(u, sdk2) })
 	play(t, "go-sdk", oneServer, nil, goSDK)
 	play(t, "mcp-go", oneServer, nil, mcpGo)
 }
@@ -44,7 +46,7 @@ func (u *user) lists(names []string) {
 
 func inspectorCLI(u *user) string {
 	inspect := func(name string, args ...string) string {
-		return u.must(name, u.command(inspector.path(".bin", "mcp-inspector"),
+		return u.must(name, u.command(inspector.Path(".bin", "mcp-inspector"),
 			append([]string{"--cli", u.launcher, "bridge", "--method"}, args...)...))
 	}
 	var list struct{ Tools []struct{ Name string } }
@@ -61,13 +63,13 @@ func inspectorCLI(u *user) string {
 	if !strings.Contains(sum, `"42"`) {
 		u.t.Errorf("2 + 40: %s", sum)
 	}
-	return fmt.Sprintf("Inspector %s listed %d tools and called one", strings.TrimPrefix(inspector.name, "inspector-"), len(names))
+	return fmt.Sprintf("Inspector %s listed %d tools and called one", strings.TrimPrefix(inspector.Name, "inspector-"), len(names))
 }
 
 func mcporterCLI(u *user) string {
 	u.write("mcporter.json", fmt.Sprintf(`{"mcpServers":{"funnel":{"command":%q,"args":["bridge"]}}}`, u.launcher))
 	port := func(name string, args ...string) string {
-		cmd := u.command(mcporter.path(".bin", "mcporter"), append(args, "--config", u.path("mcporter.json"))...)
+		cmd := u.command(mcporter.Path(".bin", "mcporter"), append(args, "--config", u.path("mcporter.json"))...)
 		return u.must(name, cmd)
 	}
 	list := port("list", "list", "funnel")
@@ -79,11 +81,11 @@ func mcporterCLI(u *user) string {
 	if text := port("call", "call", "funnel.demo__echo", "message=from mcporter"); strings.TrimSpace(text) != "from mcporter" {
 		u.t.Errorf("the echo: %q", text)
 	}
-	return fmt.Sprintf("mcporter %s listed %d tools and called one", strings.TrimPrefix(mcporter.name, "mcporter-"), len(demoTools))
+	return fmt.Sprintf("mcporter %s listed %d tools and called one", strings.TrimPrefix(mcporter.Name, "mcporter-"), len(demoTools))
 }
 
-func typescript(u *user, sdk part) string {
-	text := u.must("client", u.command(nodeProgram(), u.script("client.mjs", sdk), u.launcher, "bridge"))
+func typescript(u *user, sdk parts.Part) string {
+	text := u.must("client", u.command(parts.NodeProgram(), u.script("client.mjs", sdk), u.launcher, "bridge"))
 	var said struct {
 		Tools []string
 		Text  string
@@ -95,7 +97,7 @@ func typescript(u *user, sdk part) string {
 	if said.Text != "from the SDK" {
 		u.t.Errorf("the echo: %q", said.Text)
 	}
-	return fmt.Sprintf("the TypeScript SDK (%s) listed %d tools and called one", sdk.packages[0], len(said.Tools))
+	return fmt.Sprintf("the TypeScript SDK (%s) listed %d tools and called one", sdk.Packages[0], len(said.Tools))
 }
 
 func goSDK(u *user) string {

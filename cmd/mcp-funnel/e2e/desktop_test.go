@@ -29,14 +29,15 @@ type box struct{ x, y, w, h int }
 
 func (b box) String() string { return fmt.Sprintf("%dx%d at %d,%d", b.w, b.h, b.x, b.y) }
 
-// startDesktop starts a desktop and puts the user on it. It ends with the test.
-func (u *user) startDesktop() *desktop {
+// startDesktop starts a desktop and puts the user on it. It ends with the test. The
+// arguments are those of the script after the folder.
+func (u *user) startDesktop(args ...string) *desktop {
 	u.t.Helper()
 	script, err := filepath.Abs("testdata/desktop.sh")
 	if err != nil {
 		u.t.Fatal(err)
 	}
-	cmd := u.command(script, u.path("desktop"))
+	cmd := u.command(script, append([]string{u.path("desktop")}, args...)...)
 	// The desktop is not the user's instance, and does not have to end with it.
 	cmd.Env = append(cmd.Env, "MCP_FUNNEL_E2E="+u.desktopMark(), "PATH="+os.Getenv("PATH"))
 	stdin, err := cmd.StdinPipe()
@@ -213,14 +214,20 @@ func (d *desktop) click(x, y int) {
 	d.u.must("xdotool", d.u.command("xdotool", "click", "1"))
 }
 
-// notified waits until somebody sent a notification with that title and one is on
-// the screen.
-func (d *desktop) notified(title string) {
+// sent waits until somebody sent a notification with that title.
+func (d *desktop) sent(title string) {
 	d.u.t.Helper()
 	d.u.eventually("a notification: "+title, func() bool {
 		sent, err := os.ReadFile(d.u.path("desktop/log/notifications"))
 		return err == nil && strings.Contains(string(sent), fmt.Sprintf("string %q", title))
 	})
+}
+
+// notified waits until somebody sent a notification with that title and one is on
+// the screen.
+func (d *desktop) notified(title string) {
+	d.u.t.Helper()
+	d.sent(title)
 	// That is the background of testdata/desktop.sh's notifications.
 	d.see("the notification on the screen", color.NRGBA{R: 0x1f, G: 0x2a, B: 0x44, A: 0xff}, func() box {
 		if shown := d.windows("Dunst"); len(shown) == 1 {

@@ -9,7 +9,7 @@
 // fails. In each of them, after `mcp-funnel quit`, no process may be left that was
 // started there.
 //
-// The parts are fetched once, at pinned versions (see [part]). After that no
+// The parts are fetched once, at pinned versions (see package parts). After that no
 // scenario needs a network.
 package e2e
 
@@ -22,6 +22,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"mcp-funnel/cmd/mcp-funnel/e2e/parts"
 )
 
 // patience is how long something may take on a machine that is busy.
@@ -84,7 +86,7 @@ func run(m *testing.M) (code int, err error) {
 
 // play runs one scenario as a sub-test, with a user of its own who has the given
 // config. The story returns what it proved.
-func play(t *testing.T, name, config string, parts []part, story func(*user) string) {
+func play(t *testing.T, name, config string, wanted []parts.Part, story func(*user) string) {
 	t.Run(name, func(t *testing.T) {
 		full := strings.ToLower(strings.TrimPrefix(t.Name(), "Test"))
 		began, proved := time.Now(), ""
@@ -99,7 +101,7 @@ func play(t *testing.T, name, config string, parts []part, story func(*user) str
 				tell("ok    %-18s %6.1f s  %s", full, took, proved)
 			}
 		})
-		fetch(t, parts, &proved)
+		fetch(t, wanted, &proved)
 		began = time.Now() // what was fetched does not count
 		u := newUser(t, full, config)
 		proved = story(u)

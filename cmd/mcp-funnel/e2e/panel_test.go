@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"mcp-funnel/assets"
+	"mcp-funnel/cmd/mcp-funnel/e2e/parts"
 	"mcp-funnel/core"
 	"mcp-funnel/core/status"
 )
@@ -16,7 +17,8 @@ import (
 // second; it is down while the file is there.
 const quickProbe = `{
   "mcpServers": { "demo": { "command": "$PROGRAM", "args": ["demo-server", "--down-while", "$DIR/down"] } },
-  "reconnect": { "maxAttempts": 2, "initialDelayMs": 50, "slowProbeIntervalMs": 1000, "jitter": 0 }
+  "reconnect": { "maxAttempts": 2, "initialDelayMs": 50, "slowProbeIntervalMs": 1000, "jitter": 0 },
+  "notifications": { "quietAfterStartMs": 0 }
 }`
 
 // Colours of icons. The panel draws their inner parts as they are.
@@ -28,7 +30,7 @@ var (
 // TestPanel uses the tray as a person does: sees the icon in Xfce's panel, opens its
 // menu by mouse, chooses entries, and sees notifications. The pictures are kept.
 func TestPanel(t *testing.T) {
-	play(t, "mouse", quickProbe, []part{xfce}, func(u *user) string {
+	play(t, "mouse", quickProbe, []parts.Part{xfce}, func(u *user) string {
 		d := u.startDesktop()
 		end := u.start("app", u.command(program, "tray"))
 		first := u.server("demo", 0)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"mcp-funnel/cmd/mcp-funnel/e2e/parts"
 	"mcp-funnel/core"
 	"mcp-funnel/core/status"
 )
@@ -31,8 +32,8 @@ const realServers = `{
 // TestServers puts four real servers behind one funnel. npx starts a shell and Node
 // below itself and leaves them behind when it alone is ended or killed.
 func TestServers(t *testing.T) {
-	config := strings.NewReplacer("SERVERS", servers.name, "EVERYTHING", everything, "NPX", npxServer.name).Replace(realServers)
-	play(t, "all", config, []part{node, servers, npxServer}, func(u *user) string {
+	config := strings.NewReplacer("SERVERS", servers.Name, "EVERYTHING", parts.Everything, "NPX", parts.NPXServer().Name).Replace(realServers)
+	play(t, "all", config, []parts.Part{parts.Node(), servers, parts.NPXServer()}, func(u *user) string {
 		report := u.serve()
 		u.write("home/letter.txt", "from the file")
 		session := u.connect()

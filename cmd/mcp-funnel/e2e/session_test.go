@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"mcp-funnel/cmd/mcp-funnel/e2e/parts"
 )
 
 // step is what the scripted model does in one turn; see testdata/api.mjs.
@@ -72,7 +74,7 @@ func (u *user) claude(name string, steps ...step) *session {
 	s.write("mcp.json", map[string]any{"mcpServers": map[string]any{
 		"funnel": map[string]any{"command": u.launcher, "args": []string{"bridge"}},
 	}})
-	cmd := u.command(claudeCode.path(".bin", "claude"), "--print", "go", "--mcp-config", s.path("mcp.json"), "--strict-mcp-config",
+	cmd := u.command(claudeCode.Path(".bin", "claude"), "--print", "go", "--mcp-config", s.path("mcp.json"), "--strict-mcp-config",
 		"--allowedTools", "mcp__funnel", "--output-format", "stream-json", "--verbose")
 	cmd.Env = append(cmd.Env, "ANTHROPIC_BASE_URL="+s.model(), "ANTHROPIC_API_KEY=none",
 		"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_AUTOUPDATER=1",
@@ -88,7 +90,7 @@ func (s *session) model() string {
 	if err != nil {
 		s.u.t.Fatal(err)
 	}
-	cmd := s.u.command(nodeProgram(), script, s.path("steps.json"), s.path("turns.jsonl"), s.gates())
+	cmd := s.u.command(parts.NodeProgram(), script, s.path("steps.json"), s.path("turns.jsonl"), s.gates())
 	// It is no process of the user's that a quit would have to end.
 	cmd.Env = nil
 	stdin, err := cmd.StdinPipe()

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"mcp-funnel/cmd/mcp-funnel/e2e/parts"
 	"mcp-funnel/core"
 	"mcp-funnel/core/status"
 )
@@ -54,13 +55,13 @@ func newUser(t *testing.T, name, config string) *user {
 	u.environ = []string{
 		// Also a mark on every process that is started here, see processes.
 		"MCP_FUNNEL_E2E=" + dir,
-		"PATH=" + filepath.Dir(nodeProgram()) + ":" + os.Getenv("PATH"),
+		"PATH=" + filepath.Dir(parts.NodeProgram()) + ":" + os.Getenv("PATH"),
 		"HOME=" + u.path("home"), "SHELL=/bin/sh", "LANG=C.UTF-8", "TMPDIR=" + u.path("tmp"),
 		"XDG_RUNTIME_DIR=" + u.path("run"), "XDG_CONFIG_HOME=" + u.path("config"), "XDG_STATE_HOME=" + u.path("state"),
 		"XDG_CACHE_HOME=" + u.path("cache"), "XDG_DATA_HOME=" + u.path("data"),
 	}
 	u.write("config/mcp-funnel/config.json", strings.NewReplacer(
-		"$DIR", dir, "$NODE", nodeProgram(), "$PROGRAM", program, "$CACHE", cacheDir()).Replace(config))
+		"$DIR", dir, "$NODE", parts.NodeProgram(), "$PROGRAM", program, "$CACHE", parts.CacheDir()).Replace(config))
 	u.writeLauncher()
 	return u
 }

@@ -1,14 +1,14 @@
 #!/bin/sh
 # A real desktop nobody sees: an X server, a session bus, Xfce's panel with its tray,
-# and dunst for notifications.
+# and a notification server: dunst, or another program given as NOTIFIER.
 #
-#   desktop.sh DIR
+#   desktop.sh DIR [THEME [NOTIFIER]]
 #
 # prints the variables that programs need to be on it, then "ready", and stays until
 # its standard input ends. DIR is for its files; the logs are in DIR/log. HOME and the
 # XDG folders are taken from the environment and have to be private.
 set -eu
-dir=$1
+dir=$1 theme=${2:-Adwaita} notifier=${3:-dunst}
 mkdir -p "$dir/log" "$dir/services"
 
 started=
@@ -72,7 +72,7 @@ cat >"$dir/bus.conf" <<END
 END
 DBUS_SESSION_BUS_ADDRESS=unix:path=$dir/bus
 # Without a bridge to accessibility, dconf and remote files, which are not there.
-NO_AT_BRIDGE=1 GSETTINGS_BACKEND=memory GIO_USE_VFS=local GTK_THEME=Adwaita
+NO_AT_BRIDGE=1 GSETTINGS_BACKEND=memory GIO_USE_VFS=local GTK_THEME=$theme
 export DISPLAY DBUS_SESSION_BUS_ADDRESS NO_AT_BRIDGE GSETTINGS_BACKEND GIO_USE_VFS GTK_THEME
 run bus dbus-daemon "--config-file=$dir/bus.conf" --nofork --nopidfile
 await dbus-daemon on_bus org.freedesktop.DBus
@@ -119,8 +119,12 @@ cat >"$dir/dunstrc" <<'END'
     background = "#1f2a44"
     foreground = "#ffffff"
 END
-run dunst dunst -config "$dir/dunstrc"
-await dunst on_bus org.freedesktop.Notifications
+if [ "$notifier" = dunst ]; then
+	run dunst dunst -config "$dir/dunstrc"
+else
+	run notifier "$notifier"
+fi
+await "$notifier" on_bus org.freedesktop.Notifications
 
 for name in DISPLAY DBUS_SESSION_BUS_ADDRESS; do eval "echo $name=\$$name"; done
 echo ready

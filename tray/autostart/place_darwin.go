@@ -1,0 +1,3 @@
+package autostart
+
+func newPlace(o Options) place { return newLaunchAgent(o) }
