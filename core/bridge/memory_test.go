@@ -164,7 +164,7 @@ func TestOnlyCallsThatDidNotLeaveAreSentAgain(t *testing.T) {
 				refused[line[22:23]] = true
 			}
 		}
-		if len(sent)+len(refused) != 3 || len(sent) < 1 || len(refused) < 1 {
+		if len(sent)+len(refused) != 3 || len(sent) < 2 {
 			t.Errorf("sent again: %v; refused: %v", sent, refused)
 		}
 		for id := range sent {

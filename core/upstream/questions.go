@@ -22,7 +22,7 @@ func (q *Question) Answer(response jsonrpc.Message) {
 		return // nobody waits for it any more
 	}
 	// If it cannot be sent the connection is over, which Done tells.
-	_ = q.link.transport.Send(jsonrpc.Rewrite(response, jsonrpc.Edit{Span: response.ID, With: q.id()}))
+	_, _ = q.link.transport.Send(jsonrpc.Rewrite(response, jsonrpc.Edit{Span: response.ID, With: q.id()}))
 }
 
 // Refuse answers with an error.
