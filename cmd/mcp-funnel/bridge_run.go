@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"mcp-funnel/core"
 	"mcp-funnel/core/bridge"
 	"mcp-funnel/core/environ"
 	"mcp-funnel/core/jsonrpc"
@@ -41,6 +42,7 @@ func runBridge(ctx context.Context, o bridgeOptions) error {
 	log := slog.New(slog.NewTextHandler(o.stderr, nil))
 	return bridge.Run(ctx, bridge.Options{
 		In: o.in, Out: o.out, NoStart: o.noStart, Version: buildVersion(), Log: log,
+		Instructions: func() string { return core.ReadInstructions(core.StateDir()) },
 		Dial: func(ctx context.Context, start bool, resume string) (bridge.Link, error) {
 			return dialApp(ctx, o.name, start, resume)
 		},
