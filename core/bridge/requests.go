@@ -110,10 +110,10 @@ func (b *bridge) hold(r *request) {
 	}
 	b.held = append(b.held, r)
 	b.heldSize += len(r.line)
-	b.wantLink()
 	if r.id == "" {
-		return
+		return // no reason to attach by itself
 	}
+	b.wantLink()
 	wait := patience
 	switch {
 	case b.bye == "replace":

@@ -282,8 +282,8 @@ func (s *session) list(id []byte) {
 	s.mu.Lock()
 	s.resumed.Tools = view.Hash
 	s.mu.Unlock()
+	s.tellResume() // first: when only this arrives, the list is asked for again
 	s.send(jsonrpc.NewResult(id, view.List))
-	s.tellResume()
 }
 
 // listsMayDiffer tells the client that its list is out of date, if it is.
