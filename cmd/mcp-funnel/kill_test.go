@@ -71,11 +71,13 @@ type loaded struct {
 	mu      sync.Mutex
 	asked   map[string]chan struct{}
 	replies map[string][]string
+	// progress counts what came for each token.
+	progress map[string]int
 }
 
 func (s *sandbox) loadedClient(name string) *loaded {
 	s.t.Helper()
-	l := &loaded{t: s.t, name: name, asked: map[string]chan struct{}{}, replies: map[string][]string{}}
+	l := &loaded{t: s.t, name: name, asked: map[string]chan struct{}{}, replies: map[string][]string{}, progress: map[string]int{}}
 	cmd := s.command("bridge")
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
@@ -118,6 +120,10 @@ func (l *loaded) read(reader *jsonrpc.Reader) {
 			continue
 		}
 		if m.Kind != jsonrpc.Response {
+			token, _ := jsonrpc.Lookup(m.Raw, m.Params, "progressToken")
+			l.mu.Lock()
+			l.progress[string(token.Of(m.Raw))]++
+			l.mu.Unlock()
 			continue
 		}
 		id := string(m.ID.Of(m.Raw))
