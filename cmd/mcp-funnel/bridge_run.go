@@ -37,6 +37,7 @@ func runBridge(ctx context.Context, o bridgeOptions) error {
 
 	if out, ok := o.out.(*os.File); ok {
 		jsonrpc.Widen(out) // for large answers
+		go watchReader(ctx, out, cancel)
 	}
 	log := slog.New(slog.NewTextHandler(o.stderr, nil))
 	return bridge.Run(ctx, bridge.Options{

@@ -64,6 +64,7 @@ func cpuTime(t *testing.T, pid int) time.Duration {
 // The app quits and is started again later: the session goes on, and nothing but the
 // user starts it.
 func TestC140_QuitStaysQuitAndTheSessionGoesOn(t *testing.T) {
+	t.Parallel() // it mostly waits
 	s := newWitnessed(t)
 	s.start("serve")
 	l := s.loadedClient("one")
@@ -108,6 +109,7 @@ func TestC140_QuitStaysQuitAndTheSessionGoesOn(t *testing.T) {
 
 // The client comes first (at a log-in, say), the app much later.
 func TestC141_TheAppComesAfterTheBridge(t *testing.T) {
+	t.Parallel() // it mostly waits
 	s := newSandbox(t, oneServer)
 	c := s.bridge("--no-start")
 	begun := time.Now()
@@ -324,6 +326,7 @@ func TestTrayTakesOverFromAHeadlessInstance(t *testing.T) {
 // As long as no app can be started the bridge tries, says why, and takes the one that
 // somebody starts by hand.
 func TestBridgeWhoseAppCannotStart(t *testing.T) {
+	t.Parallel() // it mostly waits
 	s := newWitnessed(t)
 	s.touch("state") // a file where the app needs a folder
 	l := s.loadedClient("one")
