@@ -294,9 +294,9 @@ func TestReplaceHandsBackWhatWaits(t *testing.T) {
 		result <- fmt.Sprint(text, err)
 	}()
 	time.Sleep(200 * time.Millisecond)
-	s.remove("down")
 	s.launch("serve", "--replace")
 	<-first.done
+	s.remove("down") // so it was not the first one that called
 	if got := <-result; !strings.HasPrefix(got, "calls=1 ") {
 		t.Errorf("the call that waited: %s", got)
 	}
