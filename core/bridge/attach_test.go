@@ -215,3 +215,36 @@ func TestDoesNotAttachWhileTheClientDoesNotRead(t *testing.T) {
 	_ = toBridge.Close()
 	<-done
 }
+
+func TestResultIsFoundInEveryKindOfReply(t *testing.T) {
+	for line, want := range map[string]string{
+		`{"jsonrpc":"2.0","id":7,"result":{"tools":[]}}`:                  `{"tools":[]}`,
+		`{"result":{"tools":[1]},"id":7,"jsonrpc":"2.0"}`:                 `{"tools":[1]}`,
+		`{"jsonrpc":"2.0","id":7,"error":{"code":1,"message":"\"no\""}}`:  "",
+		`{"jsonrpc":"2.0","id":7, "result":{}}`:                           `{}`,
+		`{"jsonrpc":"2.0","id":77,"result":{}}`:                           `{}`,
+		`{"jsonrpc":"2.0","id":7,"error":{"code":1,"message":"x"},"a":1}`: "",
+	} {
+		got, ok := resultOf("7", []byte(line))
+		if string(got) != want || ok != (want != "") {
+			t.Errorf("%s: %s, %v", line, got, ok)
+		}
+	}
+}
+
+// The rest of a list in pages is not known, so that none of it is told.
+func TestListInPagesIsNotTold(t *testing.T) {
+	in(t, func(_ *testing.T, w *world) {
+		a := w.shakeHands()
+		w.send(list)
+		a.want(list)
+		paged := `{"jsonrpc":"2.0","id":7,"result":{"tools":[{"name":"x"}],"nextCursor":"2"}}`
+		a.send(paged)
+		w.want(paged)
+		a.send(`{"mcp-funnel":1,"bye":"quit"}`)
+		_ = a.conn.Close()
+		synctest.Wait()
+		w.send(list)
+		w.want(empty)
+	})
+}

@@ -168,16 +168,37 @@ func (b *bridge) remember(r *request, line []byte) {
 	if !r.list {
 		return
 	}
-	m, err := jsonrpc.Parse(line)
-	if err != nil || !m.Result.Present() {
+	result, ok := resultOf(r.id, line)
+	if !ok {
 		return
-	}
-	if _, paged := jsonrpc.Lookup(m.Raw, m.Result, "nextCursor"); paged {
-		return // the rest cannot be had from memory
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.lists[r.method] = bytes.Clone(m.Result.Of(m.Raw))
+	b.lists[r.method] = append(b.lists[r.method][:0], result...)
+}
+
+// resultOf finds the result in a reply. Those of an app are built alike, and a list
+// may be long: it is not read for that.
+func resultOf(id string, line []byte) ([]byte, bool) {
+	if rest, ok := bytes.CutPrefix(line, []byte(`{"jsonrpc":"2.0","id":`)); ok {
+		if rest, ok = bytes.CutPrefix(rest, []byte(id)); ok {
+			if rest, ok = bytes.CutPrefix(rest, []byte(`,"result":`)); ok {
+				return bytes.CutSuffix(rest, []byte{'}'})
+			}
+		}
+	}
+	m, err := jsonrpc.Parse(line)
+	return m.Result.Of(m.Raw), err == nil && m.Result.Present()
+}
+
+// remembered is the last result of a list method, if it is the whole list: the rest of
+// one in pages cannot be had from memory. b.mu is held, and the bytes are the caller's.
+func (b *bridge) remembered(method string) ([]byte, bool) {
+	result, known := b.lists[method]
+	if _, paged := jsonrpc.Lookup(result, jsonrpc.Whole(result), "nextCursor"); paged {
+		return nil, false
+	}
+	return bytes.Clone(result), known
 }
 
 // isLinkMessage tells what the app says to the bridge from messages for the client. A

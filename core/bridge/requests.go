@@ -189,7 +189,7 @@ func (b *bridge) giveUp(r *request) {
 		return
 	}
 	b.forget(r.id)
-	remembered, known := b.lists[r.method]
+	remembered, known := b.remembered(r.method)
 	if r.list && !known {
 		remembered = emptyList(r.method)
 		if b.unfounded == nil {
