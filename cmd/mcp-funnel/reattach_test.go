@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -219,11 +220,26 @@ func TestKilledAppAtEveryPointOfACall(t *testing.T) {
 	}
 }
 
+// signal sends a signal. When it returns after SIGSTOP, no thread of the process runs.
 func (s *sandbox) signal(pid int, signal syscall.Signal) {
 	s.t.Helper()
 	if err := syscall.Kill(pid, signal); err != nil {
 		s.t.Fatal(err)
 	}
+	if signal != syscall.SIGSTOP {
+		return
+	}
+	s.eventuallyTrue("all threads are stopped", func() bool {
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+		for _, thread := range threads {
+			content, readErr := os.ReadFile(thread)
+			_, state, _ := strings.Cut(string(content), ") ")
+			if readErr != nil || !strings.HasPrefix(state, "T") {
+				return false
+			}
+		}
+		return err == nil && len(threads) > 0
+	})
 }
 
 // An app that is replaced finishes what runs; what comes meanwhile is the new one's.
