@@ -272,8 +272,12 @@ func (f *Funnel) ServeBridge(ctx context.Context, id string, stream hub.Stream, 
 // NewSessionID returns an id for [Funnel.ServeBridge].
 func (f *Funnel) NewSessionID() string { return f.hub.NewID() }
 
-// Bye tells all attached bridges why the app is about to end.
+// Bye tells all attached bridges why the app is about to end, and takes no new
+// requests when another one is to take its place.
 func (f *Funnel) Bye(reason string) { f.hub.Bye(reason) }
+
+// Drain waits until no client's request is running any more, or ctx ends.
+func (f *Funnel) Drain(ctx context.Context) { f.hub.Drain(ctx) }
 
 // UnknownServerError is about a name that is not in the config.
 type UnknownServerError struct {

@@ -58,7 +58,7 @@ func Claim(ctx context.Context, o ClaimOptions) (*Instance, error) {
 	}
 	c := claim{ClaimOptions: o, claimTimes: claimTimes{
 		answer: 10 * time.Second,
-		leave:  15 * time.Second,
+		leave:  30 * time.Second, // running calls end first, then the servers
 		term:   5 * time.Second,
 		kill:   5 * time.Second,
 	}}

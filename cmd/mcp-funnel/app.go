@@ -60,16 +60,18 @@ type app struct {
 	mode     atomic.Pointer[string]
 
 	// leave ends the app; reason is what bridges are told, "quit" or "replace".
-	leave  context.CancelFunc
-	reason string
-	once   sync.Once
+	// quitting is closed when there is one.
+	leave    context.CancelFunc
+	reason   string
+	quitting chan struct{}
+	once     sync.Once
 }
 
 // runApp runs the instance until it is told to quit. It must be called on the main
 // goroutine, which some desktops reserve for their menus.
 func runApp(ctx context.Context, o appOptions) error {
 	survivePipes()
-	a := &app{options: o, program: findOwnProgram()}
+	a := &app{options: o, program: findOwnProgram(), quitting: make(chan struct{})}
 	if err := a.findPlace(ctx); err != nil {
 		return err
 	}
@@ -211,6 +213,7 @@ func (a *app) serve(ctx context.Context, listener net.Listener) error {
 	parts.Go(func() error { return a.accept(partsCtx, listener) })
 	parts.Go(func() error { return a.guard(partsCtx) })
 	parts.Go(func() error { return a.leaveWhenIdle(partsCtx) })
+	parts.Go(func() error { return a.leaveWhenAsked(partsCtx) })
 	if a.desktop == nil {
 		a.showTray(partsCtx)
 	}
@@ -236,8 +239,28 @@ func (a *app) quit(reason string) {
 		a.reason = reason
 		a.log.Info("quitting", "reason", reason)
 		a.funnel.Bye(reason)
-		a.leave()
+		close(a.quitting)
 	})
+}
+
+// replaceGrace is how long calls may still run when another instance takes over.
+const replaceGrace = 10 * time.Second
+
+// leaveWhenAsked ends the app once somebody called quit. One that is replaced lets
+// running calls end first: their clients go on with the successor.
+func (a *app) leaveWhenAsked(ctx context.Context) error {
+	defer a.leave()
+	select {
+	case <-a.quitting:
+	case <-ctx.Done():
+		return nil
+	}
+	if a.reason == "replace" {
+		ctx, cancel := context.WithTimeout(ctx, replaceGrace)
+		defer cancel()
+		a.funnel.Drain(ctx)
+	}
+	return nil
 }
 
 // errIdle: nobody used the app for a while.

@@ -2,7 +2,6 @@ package bridge
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"mcp-funnel/core/handshake"
 	"mcp-funnel/core/jsonrpc"
 )
 
@@ -23,9 +23,10 @@ type Link struct {
 }
 
 // Dialer attaches to the app. start says whether an app may be started when none
-// runs; otherwise the dialer waits for one. It blocks until it succeeds or ctx ends,
-// or fails for good.
-type Dialer func(ctx context.Context, start bool) (Link, error)
+// runs; otherwise the dialer waits for one. resume is what the last app said about
+// this session, "" at first. It blocks until it succeeds or ctx ends, or fails for
+// good.
+type Dialer func(ctx context.Context, start bool, resume string) (Link, error)
 
 // Options is what a bridge works with.
 type Options struct {
@@ -35,30 +36,25 @@ type Options struct {
 	// Dial attaches to the app; NoStart keeps the bridge from starting one.
 	Dial    Dialer
 	NoStart bool
-	Log     *slog.Logger
+	// Version is that of this program.
+	Version string
+	// Instructions are those for the model as they were known last; nil: none.
+	Instructions func() string
+	Log          *slog.Logger
 }
 
 // Times.
 const (
-	// patience is how long a request waits for an app.
-	patience = 5 * time.Second
-	// replacePatience is how long it waits for the successor of an app that said
-	// it would be replaced.
-	replacePatience = 30 * time.Second
 	// joinTime is how long the end of a bridge waits for a client that does not take
 	// a line.
 	joinTime = 50 * time.Millisecond
-	// successorTime is how long only the successor of a replaced app is waited for,
-	// before one is started.
-	successorTime = 10 * time.Second
 	// lastReplies is how long answers are still carried once the client closed
 	// its side.
 	lastReplies = 80 * time.Millisecond
-	// handshakeTime bounds the replayed handshake with a new app.
-	handshakeTime = 10 * time.Second
-	// retryPause lies between attempts to attach that failed for good.
-	retryPause = time.Second
 )
+
+// maxBacklog bounds the bytes that wait for an app: to come, or to read.
+const maxBacklog = 64 << 20
 
 // errClientGone is the regular end of a bridge.
 var errClientGone = errors.New("the client closed its side")
@@ -71,7 +67,9 @@ func Run(ctx context.Context, o Options) error {
 		log:     o.Log,
 		need:    make(chan struct{}, 1),
 		idle:    make(chan struct{}, 1),
+		burst:   new(jsonrpc.Burst),
 		asked:   make(map[string]*request),
+		lists:   make(map[string][]byte),
 	}
 	ctx, b.stop = context.WithCancelCause(ctx)
 	attaching, reading := make(chan struct{}), make(chan struct{})
@@ -94,6 +92,9 @@ func Run(ctx context.Context, o Options) error {
 	case <-attaching:
 	case <-time.After(joinTime):
 	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.release() // nobody waits for an answer any more
 	return nil
 }
 
@@ -106,70 +107,60 @@ type bridge struct {
 	need chan struct{}
 	// idle gets a token whenever the last request got its reply.
 	idle chan struct{}
+	// burst lets lines that come together leave together.
+	burst *jsonrpc.Burst
 
 	// outMu serialises lines to the client; out gathers them.
 	outMu sync.Mutex
 	out   jsonrpc.Batch
-	// current is link, for those who must close it while somebody is stuck in
-	// writing to it under mu.
-	current atomic.Pointer[Link]
-
-	mu sync.Mutex
-	// link is the attachment, nil while there is none. It is written to under mu:
-	// the app reads at any time. toApp gathers lines for it.
-	link  *Link
-	toApp jsonrpc.Batch
-	// greeting and greeted are the client's initialize and initialized, kept to
-	// be said again to another app; welcomed: an app has answered the first.
-	greeting, greeted []byte
-	greetingID        string
-	welcomed          bool
 	// open is the number of asked, for those who must not wait for mu.
 	open atomic.Int64
+
+	mu sync.Mutex
+	// app is the attachment, nil while there is none.
+	app *attachment
+	// greeting and greeted are the client's initialize and initialized, kept to
+	// be said to every app.
+	greeting, greeted []byte
+	greetingID        string
 	// asked are the client's requests without a reply, by id; held what waits for
 	// an attachment, in order.
 	asked     map[string]*request
 	lastAsked int64
 	held      []*request
+	heldSize  int // bytes in held
+	denials   []denial
+	// lists are the last results of the list methods, by method; unfounded: one was
+	// answered without any.
+	lists     map[string][]byte
+	unfounded map[string]bool
+	// resume is what the last app said about this session.
+	resume string
 	// bye is what the app said before it ended, "" without a word; awaited: an
 	// attempt to attach was made since.
 	bye     string
 	awaited bool
-}
-
-// request is a line of the client that waits: for the app, or for its reply.
-type request struct {
-	// id is as on the wire; "" for a notification.
-	id     string
-	method string
-	// line is kept for as long as it may have to be sent later, or again.
-	line []byte
-	// number is its place in the order of all requests.
-	number int64
-	// sent: an app may have got it.
-	sent bool
-	// timer refuses it when no app comes.
-	timer *time.Timer
+	// trouble is why the last attempt to attach failed; nil after one that did not.
+	trouble error
 }
 
 // readClient takes the client's lines until there are no more.
 func (b *bridge) readClient() {
 	reader := jsonrpc.NewReader(b.options.In, 0)
-	for {
-		line, err := reader.Next()
+	// How reading ended does not matter: there is no client any more.
+	_ = b.burst.Lines(reader, func() error {
+		line, err := reader.Read()
 		long, tooLong := errors.AsType[*jsonrpc.TooLongError](err)
 		switch {
 		case tooLong:
 			b.refuse(long.ID(), jsonrpc.CodeInvalidRequest, long.Error())
 		case err != nil:
-			return
+			return err
 		default:
 			b.fromClient(line)
 		}
-		if !reader.More() {
-			b.flushToApp()
-		}
-	}
+		return nil
+	})
 }
 
 // carryLastReplies gives the app a moment to answer what was asked just before the
@@ -216,222 +207,99 @@ func (b *bridge) refuse(id []byte, code int, message string) {
 	b.toClient(jsonrpc.NewError(id, &jsonrpc.Error{Code: code, Message: message}))
 }
 
-// fromClient sends one line on, or holds it until there is an app. The line is the
-// reader's and is copied where it is kept. flushToApp has to follow.
+// fromClient answers one line, sends it on, or holds it until there is an app. The
+// line is the bridge's own.
 func (b *bridge) fromClient(line []byte) {
 	m, err := jsonrpc.Parse(line)
-	if err != nil {
+	switch {
+	case err != nil:
 		b.toClient(jsonrpc.NewRefusal(err))
-		return
-	}
-	r := &request{method: m.MethodName(), line: line}
-	if m.Kind == jsonrpc.Request {
-		r.id = string(m.ID.Of(m.Raw))
-		if b.answers(r) {
-			return
+	case m.Kind == jsonrpc.Request:
+		b.requested(m)
+	case m.Kind == jsonrpc.Response:
+		b.mu.Lock()
+		defer b.unlock()
+		id := string(m.ID.Of(m.Raw))
+		if b.app != nil && b.app.questions[id] { // else the app that asked is gone
+			delete(b.app.questions, id)
+			b.write(&request{line: line})
 		}
+	default:
+		b.notified(m)
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
+}
+
+// requested takes a request of the client.
+func (b *bridge) requested(m jsonrpc.Message) {
+	r := &request{id: string(m.ID.Of(m.Raw)), method: m.MethodName(), line: m.Raw}
 	switch r.method {
 	case "initialize":
-		b.greeting, b.greetingID = bytes.Clone(line), r.id
+		b.greet(m, r)
+		return
+	case "ping":
+		b.toClient(jsonrpc.NewResult([]byte(r.id), []byte("{}")))
+		return
+	case "server/discover":
+		// Some clients look for a newer wire with a process that they throw away:
+		// no app is started for that.
+		b.refuse([]byte(r.id), jsonrpc.CodeMethodNotFound, `method "server/discover" is not known here`)
+		return
+	}
+	b.mu.Lock()
+	defer b.unlock()
+	_, paged := jsonrpc.Lookup(m.Raw, m.Params, "cursor")
+	r.list = listMethod(r.method) && !paged
+	b.lastAsked++
+	r.number = b.lastAsked
+	b.asked[r.id] = r
+	b.open.Store(int64(len(b.asked)))
+	if b.attached() {
+		b.write(r)
+	} else {
+		b.hold(r)
+	}
+}
+
+// greet answers initialize, which clients give little time, and sees to it that every
+// app hears it.
+func (b *bridge) greet(m jsonrpc.Message, r *request) {
+	b.mu.Lock()
+	b.greeting, b.greetingID, b.greeted = m.Raw, r.id, nil
+	if b.attached() {
+		b.write(r) // again; its answer, which nobody asked for, is dropped
+	}
+	b.wantLink()
+	b.unlock()
+	instructions := ""
+	if b.options.Instructions != nil {
+		instructions = b.options.Instructions()
+	}
+	b.toClient(jsonrpc.NewResult([]byte(r.id), handshake.Result(m, b.options.Version, instructions)))
+}
+
+// notified takes a notification of the client.
+func (b *bridge) notified(m jsonrpc.Message) {
+	b.mu.Lock()
+	defer b.unlock()
+	r := &request{method: m.MethodName(), line: m.Raw}
+	switch r.method {
 	case "notifications/initialized":
-		b.greeted = bytes.Clone(line)
+		b.greeted = m.Raw
+		if b.app == nil {
+			return // attaching says it
+		}
 	case "notifications/cancelled":
 		if b.withdraw(m) {
 			return
 		}
-	}
-	if r.id != "" {
-		b.lastAsked++
-		r.number = b.lastAsked
-		b.asked[r.id] = r
-		b.open.Store(int64(len(b.asked)))
-	}
-	if b.link == nil {
-		r.line = bytes.Clone(line)
-		b.hold(r)
-		return
-	}
-	b.write(r)
-	r.line = nil
-	if r.repeatable() {
-		r.line = bytes.Clone(line)
-	}
-}
-
-// forget notes that the request with that id needs no reply any more. b.mu is held.
-func (b *bridge) forget(id string) {
-	delete(b.asked, id)
-	b.open.Store(int64(len(b.asked)))
-}
-
-// repeatable reports whether r is sent again when nobody knows if it arrived: asking
-// again changes nothing, but a call may.
-func (r *request) repeatable() bool { return r.id != "" && r.method != "tools/call" }
-
-// answers replies to what needs no app: the look for a newer wire, with which some
-// clients start a process just to throw it away, and a ping without an attachment.
-func (b *bridge) answers(r *request) bool {
-	b.mu.Lock()
-	attached := b.link != nil
-	b.mu.Unlock()
-	switch {
-	case attached:
-		return false
-	case r.method == "server/discover":
-		b.refuse([]byte(r.id), jsonrpc.CodeMethodNotFound, `method "server/discover" is not known here`)
-		return true
-	case r.method == "ping":
-		b.toClient(jsonrpc.NewResult([]byte(r.id), []byte("{}")))
-		return true
-	}
-	return false
-}
-
-// withdraw drops a held request that the client cancels; it gets no reply. b.mu is
-// held.
-func (b *bridge) withdraw(m jsonrpc.Message) bool {
-	span, ok := jsonrpc.Lookup(m.Raw, m.Params, "requestId")
-	if !ok {
-		return false
-	}
-	id := string(span.Of(m.Raw))
-	r := b.asked[id]
-	if r == nil {
-		return false
-	}
-	b.forget(id) // no reply any more, whether it was sent or not
-	return b.unhold(r)
-}
-
-// hold keeps r for the next attachment. b.mu is held.
-func (b *bridge) hold(r *request) {
-	b.held = append(b.held, r)
-	wait := patience
-	if b.bye == "replace" {
-		wait = replacePatience
-	}
-	if r.id != "" && r.method != "initialize" {
-		r.timer = time.AfterFunc(wait, func() { b.giveUp(r) })
-	}
-	b.wantLink()
-}
-
-func (b *bridge) wantLink() {
-	select {
-	case b.need <- struct{}{}:
-	default:
-	}
-}
-
-// unhold takes r out of the held ones; false when it is not among them. b.mu is held.
-func (b *bridge) unhold(r *request) bool {
-	for i, other := range b.held {
-		if other == r {
-			b.held = append(b.held[:i:i], b.held[i+1:]...)
-			if r.timer != nil {
-				r.timer.Stop()
-			}
-			return true
+		if b.app != nil { // also one that is about to end: it still has the request
+			b.write(r)
 		}
+		return // without an app there is nothing to cancel
 	}
-	return false
-}
-
-// giveUp refuses a request for which no app came.
-func (b *bridge) giveUp(r *request) {
-	b.mu.Lock()
-	held := b.unhold(r)
-	if held {
-		b.forget(r.id)
-	}
-	b.mu.Unlock()
-	if held {
-		b.refuse([]byte(r.id), jsonrpc.CodeServerError,
-			"MCP Funnel does not run, and so nothing was called. Start it (`mcp-funnel`), then try again; this session need not be restarted")
-		b.noteIdle()
-	}
-}
-
-// write sends r to the app, soon; flushToApp has to follow. When that fails the app
-// is lost, which its reader will see: it must then be assumed that r arrived. b.mu is
-// held.
-func (b *bridge) write(r *request) {
-	r.sent = true
-	b.wrote(b.toApp.Add(b.link, r.line))
-}
-
-// flushToApp sends what was gathered.
-func (b *bridge) flushToApp() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.link != nil {
-		b.wrote(b.toApp.Flush(b.link))
-	}
-}
-
-// wrote looks how writing to the app ended. b.mu is held.
-func (b *bridge) wrote(err error) {
-	if err != nil {
-		b.log.Debug("writing to the app failed", "err", err)
-		_ = b.link.Close() // wakes the reader
-	}
-}
-
-// fromApp takes one line of the app. flushToClient has to follow.
-func (b *bridge) fromApp(line []byte) {
-	if isLinkMessage(line) {
-		b.fromLink(line)
+	if b.attached() {
+		b.write(r)
 		return
 	}
-	if id, ok := jsonrpc.ReplyID(line); ok && !b.answered(id) {
-		return // cancelled, or given up
-	}
-	b.gatherToClient(line)
-}
-
-// answered notes that the request with that id has its reply.
-func (b *bridge) answered(id []byte) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	r := b.asked[string(id)]
-	if r == nil {
-		return string(id) == "null"
-	}
-	b.forget(string(id))
-	if r.method == "initialize" {
-		b.welcomed = true
-	}
-	return true
-}
-
-func (b *bridge) noteIdle() {
-	select {
-	case b.idle <- struct{}{}:
-	default:
-	}
-}
-
-// isLinkMessage tells what the app says to the bridge from messages for the client. A
-// server may begin a reply in the same way, but that is JSON-RPC.
-func isLinkMessage(line []byte) bool {
-	if !bytes.HasPrefix(line, []byte(`{"mcp-funnel":`)) {
-		return false
-	}
-	_, err := jsonrpc.Parse(line)
-	_, foreign := errors.AsType[*jsonrpc.InvalidError](err)
-	return foreign
-}
-
-// fromLink takes a message of the app to the bridge itself.
-func (b *bridge) fromLink(line []byte) {
-	span, ok := jsonrpc.Lookup(line, jsonrpc.Whole(line), "bye")
-	if !ok {
-		return
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.bye, _ = jsonrpc.Unquote(span.Of(line))
+	b.hold(r)
 }

@@ -21,7 +21,7 @@ func TestEndsWhenTheClientLeftAlthoughTheAppDoesNotRead(t *testing.T) {
 		defer close(done)
 		_ = Run(context.Background(), Options{
 			In: in, Out: io.Discard, Log: slog.New(slog.DiscardHandler),
-			Dial: func(context.Context, bool) (Link, error) {
+			Dial: func(context.Context, bool, string) (Link, error) {
 				_, theirs := net.Pipe() // nobody reads the other end
 				return Link{WriteCloser: theirs, R: bufio.NewReader(theirs)}, nil
 			},
@@ -61,16 +61,20 @@ func TestRequestsAreRepeatedInTheirOrder(t *testing.T) {
 	for range 10 {
 		in(t, func(t *testing.T, w *world) {
 			w.send(greeting)
+			w.want(answer)
 			for i := range 5 {
 				w.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/list"}`, i+1))
 			}
 			a := w.attach()
-			for range 6 {
+			a.want(greeting)
+			a.send(welcome)
+			for range 5 {
 				<-a.lines
 			}
 			_ = a.conn.Close()
 			b := w.attach()
 			b.want(greeting)
+			b.send(welcome)
 			for i := range 5 {
 				if line := <-b.lines; !strings.Contains(line, fmt.Sprintf(`"id":%d,`, i+1)) {
 					t.Errorf("%s at place %d", line, i+1)

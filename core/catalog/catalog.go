@@ -2,6 +2,8 @@ package catalog
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"slices"
 	"sync"
 
@@ -124,6 +126,8 @@ type Entry struct {
 type View struct {
 	// List is the result of tools/list: {"tools":[…]}. It must not be changed.
 	List []byte
+	// Hash tells one list from another, also over the lives of the app.
+	Hash string
 	// Entries are the tools in the order of List.
 	Entries []Entry
 
@@ -165,6 +169,8 @@ func (c *Catalog) view(budget int) *View {
 	}
 	list.WriteString("]}")
 	v.List = list.Bytes()
+	sum := sha256.Sum256(v.List)
+	v.Hash = hex.EncodeToString(sum[:8])
 	return v
 }
 

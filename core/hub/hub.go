@@ -21,6 +21,9 @@ import (
 // Server takes requests for one configured server; [*upstream.Upstream] is one.
 type Server interface {
 	Forward(r *upstream.Request)
+	// Recall takes back a request that has not been sent to the server; false when
+	// it has, or is not there.
+	Recall(r *upstream.Request) bool
 	Cancel(r *upstream.Request, params []byte) bool
 }
 
@@ -47,8 +50,12 @@ type Hub struct {
 	deps Deps
 	// changed has room for one token: the catalog was replaced.
 	changed chan struct{}
+	// landed has room for one token: while the hub is leaving, a request ended.
+	landed chan struct{}
 
-	mu       sync.Mutex
+	mu sync.Mutex
+	// bye is why the app is about to end; "" while it is not.
+	bye      string
 	catalog  *catalog.Catalog
 	sessions []*session
 	lastID   int
@@ -59,6 +66,7 @@ func New(deps Deps) *Hub {
 	return &Hub{
 		deps:    deps,
 		changed: make(chan struct{}, 1),
+		landed:  make(chan struct{}, 1),
 		catalog: catalog.New(nil, catalog.Filter{}),
 	}
 }
@@ -70,6 +78,8 @@ type Peer struct {
 	CWD string
 	// Registered is the name under which the client has the funnel.
 	Registered string
+	// Resume is what an app last told the bridge about this session; "" at first.
+	Resume string
 }
 
 // Stream is the connection to one client.
@@ -99,7 +109,11 @@ func (h *Hub) NewID() string {
 func (h *Hub) attach(s *session) {
 	h.mu.Lock()
 	h.sessions = append(h.sessions, s)
+	bye := h.bye
 	h.mu.Unlock()
+	if bye != "" {
+		s.bye(bye)
+	}
 	h.deps.Board.SetSession(s.status())
 }
 
@@ -107,6 +121,7 @@ func (h *Hub) detach(s *session) {
 	h.mu.Lock()
 	h.sessions = slices.DeleteFunc(h.sessions, func(other *session) bool { return other == s })
 	h.mu.Unlock()
+	h.noteLanding()
 	h.deps.Board.RemoveSession(s.id)
 	h.deps.Events.Publish(status.Event{Name: status.EventSessionDetached, Session: s.id})
 }
@@ -165,13 +180,6 @@ func (h *Hub) Run(ctx context.Context) error {
 		for _, s := range h.all() {
 			s.listsMayDiffer()
 		}
-	}
-}
-
-// Bye tells every bridge why the app is about to end: "quit" or "replace".
-func (h *Hub) Bye(reason string) {
-	for _, s := range h.all() {
-		s.send([]byte(`{"mcp-funnel":1,"bye":` + string(jsonrpc.Quote(reason)) + `}`))
 	}
 }
 

@@ -3,20 +3,15 @@ package hub
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"mcp-funnel/core/catalog"
+	"mcp-funnel/core/handshake"
 	"mcp-funnel/core/jsonrpc"
 	"mcp-funnel/core/status"
 	"mcp-funnel/core/upstream"
 )
-
-// capabilities is what the funnel says it can do: always the same, since what the
-// servers behind it can do changes while the session lasts.
-const capabilities = `{"tools":{"listChanged":true},"prompts":{"listChanged":true},` +
-	`"resources":{"subscribe":true,"listChanged":true},"logging":{},"completions":{}}`
 
 // codeNotFound is what MCP 2025-11-25 answers for an unknown resource.
 const codeNotFound = -32002
@@ -62,36 +57,31 @@ func (s *session) initialize(m jsonrpc.Message) {
 		return value
 	}
 	client := status.Client{Name: text("clientInfo", "name"), Version: text("clientInfo", "version")}
-	version := negotiate(text("protocolVersion"))
+	version := handshake.Version(m)
 
 	s.mu.Lock()
 	s.client, s.version = client, version
 	s.budget = catalog.Budget(client.Name, s.peer.Registered, s.hub.deps.NameLength())
 	s.mu.Unlock()
-	known := s.view().List
-
 	s.hub.deps.Board.SetSession(s.status())
 	s.hub.deps.Events.Publish(status.Event{
 		Name: status.EventSessionAttached, Session: s.id, Client: &client, PID: s.peer.PID,
 	})
-	s.send(jsonrpc.NewResult(m.ID.Of(m.Raw), []byte(
-		`{"protocolVersion":`+string(jsonrpc.Quote(version))+`,"capabilities":`+capabilities+
-			`,"serverInfo":{"name":"mcp-funnel","title":"MCP Funnel","version":`+string(jsonrpc.Quote(s.hub.deps.Version))+`}}`)))
+	s.tellResume() // before the answer: a bridge that resumes knows then that we do
+	s.send(jsonrpc.NewResult(m.ID.Of(m.Raw), handshake.Result(m, s.hub.deps.Version, "")))
 
 	// From now on, and not before the answer, it may be notified.
 	s.mu.Lock()
-	s.known, s.greeted = known, true
-	s.mu.Unlock()
-	s.listsMayDiffer()
-}
-
-// negotiate picks the protocol version for a client (MCP lifecycle, "Version
-// negotiation"): its own where we know it, else our newest with a handshake.
-func negotiate(wanted string) string {
-	if slices.Contains(mcp.LegacyProtocolVersions(), wanted) {
-		return wanted
+	s.greeted = true
+	if s.resumed.Tools == "" {
+		s.resumed.Tools = s.hub.Catalog().View(s.budget).Hash
 	}
-	return mcp.LATEST_LEGACY_PROTOCOL_VERSION
+	s.mu.Unlock()
+	select {
+	case <-s.hub.deps.Ready: // else the lists are not complete yet, which will be told
+		s.listsMayDiffer()
+	default:
+	}
 }
 
 // holdUntilReady keeps a request while the servers are in their very first start, does
@@ -124,4 +114,5 @@ func (s *session) holdUntilReady(ctx context.Context, m jsonrpc.Message, work fu
 type nowhere struct{}
 
 func (nowhere) Forward(*upstream.Request)             {}
+func (nowhere) Recall(*upstream.Request) bool         { return true }
 func (nowhere) Cancel(*upstream.Request, []byte) bool { return true }

@@ -2,7 +2,6 @@ package hub
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -46,8 +45,11 @@ type session struct {
 	budget int
 	// greeted: the client sent initialize, so that it may be notified.
 	greeted bool
-	// known is the list the client has, or was told to fetch.
-	known []byte
+	// resumed is what outlives this attachment; told is what the bridge has of it.
+	resumed resume
+	told    string
+	// leaving: the app makes way for another; what is not begun is handed back.
+	leaving bool
 	// flights are the requests without a reply, by the client's id as it is on
 	// the wire.
 	flights map[string]*flight
@@ -68,6 +70,8 @@ func newSession(h *Hub, id string, peer Peer) *session {
 		out:        jsonrpc.NewWriter(maxBacklog, h.deps.Burst),
 		budget:     catalog.Budget("", peer.Registered, h.deps.NameLength()),
 		flights:    make(map[string]*flight),
+		resumed:    parseResume(peer.Resume),
+		told:       peer.Resume,
 	}
 }
 
@@ -156,6 +160,9 @@ func (s *session) handle(ctx context.Context, line []byte) {
 	}
 	switch m.Kind {
 	case jsonrpc.Request:
+		if s.handsBack(m) {
+			return
+		}
 		s.request(ctx, m)
 	case jsonrpc.Notification:
 		if m.MethodName() == "notifications/cancelled" {
@@ -222,6 +229,7 @@ func (s *session) landLocked(r *upstream.Request) bool {
 		return false
 	}
 	delete(s.flights, string(id))
+	s.hub.noteLanding()
 	return true
 }
 
@@ -254,6 +262,7 @@ func (s *session) cancelled(m jsonrpc.Message) {
 	f, flying := s.flights[string(span.Of(m.Raw))]
 	delete(s.flights, string(span.Of(m.Raw)))
 	s.mu.Unlock()
+	s.hub.noteLanding()
 	if flying {
 		f.server.Cancel(f.request, m.Params.Of(m.Raw))
 	}
@@ -271,8 +280,9 @@ func (s *session) view() *catalog.View {
 func (s *session) list(id []byte) {
 	view := s.view()
 	s.mu.Lock()
-	s.known = view.List
+	s.resumed.Tools = view.Hash
 	s.mu.Unlock()
+	s.tellResume() // first: when only this arrives, the list is asked for again
 	s.send(jsonrpc.NewResult(id, view.List))
 }
 
@@ -280,13 +290,14 @@ func (s *session) list(id []byte) {
 func (s *session) listsMayDiffer() {
 	view := s.view()
 	s.mu.Lock()
-	differs := s.greeted && !bytes.Equal(s.known, view.List)
+	differs := s.greeted && s.resumed.Tools != view.Hash
 	if differs {
-		s.known = view.List
+		s.resumed.Tools = view.Hash
 	}
 	s.mu.Unlock()
 	if differs {
 		s.send(jsonrpc.NewNotification("notifications/tools/list_changed", nil))
+		s.tellResume()
 	}
 }
 

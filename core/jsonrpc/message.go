@@ -244,6 +244,15 @@ func lookup(text []byte, object Span, name string) (Span, bool) {
 	return found, err == nil && found.Present()
 }
 
+// LookupString is [Lookup] of a string, decoded; false when there is none.
+func LookupString(text []byte, base Span, path ...string) (string, bool) {
+	span, ok := Lookup(text, base, path...)
+	if !ok {
+		return "", false
+	}
+	return Unquote(span.Of(text))
+}
+
 // LookupBoth is [Lookup] of two members of the object at base in one pass; one that is
 // not found is absent.
 func LookupBoth(text []byte, base Span, first, second string) (Span, Span) {

@@ -169,6 +169,10 @@ func (u *Upstream) takeAllParked() []*Request {
 	return requests
 }
 
+// Recall takes back a request that has not been sent to the server, and reports
+// whether it did; then r is as if it had never been forwarded.
+func (u *Upstream) Recall(r *Request) bool { return u.takeParked(r) }
+
 // Cancel withdraws r, which then gets no reply. params are those of the client's
 // notifications/cancelled, nil when the client just went away. It reports whether
 // r was still without a reply.

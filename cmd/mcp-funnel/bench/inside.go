@@ -82,7 +82,7 @@ func (in *inside) runBridge(ctx context.Context, socket string) error {
 	in.work.Go(func() {
 		in.errs <- bridge.Run(ctx, bridge.Options{
 			In: requests, Out: fromBridge, Log: slog.New(slog.DiscardHandler),
-			Dial: func(context.Context, bool) (bridge.Link, error) {
+			Dial: func(context.Context, bool, string) (bridge.Link, error) {
 				c, err := net.Dial("unix", socket)
 				return bridge.Link{WriteCloser: c, R: bufio.NewReader(c)}, err
 			},
