@@ -106,7 +106,7 @@ func New(o Options) *Funnel {
 	if o.BasePath != "" {
 		paths = append(paths, o.BasePath)
 	}
-	f.watcher = filewatch.New(paths, filewatch.Options{Settle: configSettle, Log: o.Log}) // before the file is read: no edit is missed
+	f.watcher = filewatch.New(paths, filewatch.Options{Settle: configSettle, AtMost: configAtMost, Log: o.Log}) // before the file is read: no edit is missed
 	burst := new(jsonrpc.Burst)
 	launcher := &upstream.Launcher{
 		Environment: f.environment.wait,
