@@ -8,6 +8,9 @@ PREFIX ?= $(HOME)/.local
 TOOLS ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/mcp-funnel-tools
 VERSION ?= $(shell packaging/scripts/version)
 LDFLAGS = -s -w -X main.version=$(VERSION)
+# The version comes by LDFLAGS. Without -buildvcs=false Go asks git for it as well, which
+# refuses, and so fails the build, in a clone that belongs to another user.
+BUILD = $(GO) build -buildvcs=false -trimpath
 PACKAGE = GO='$(GO)' TOOLS='$(TOOLS)' NFPM_VERSION=$(NFPM_VERSION) VERSION='$(VERSION)'
 
 .PHONY: help build install demo test e2e lint vuln cross deb deb-test release soak fuzz bench faults faults-short clean
@@ -18,7 +21,7 @@ help: ## show this list
 build: bin/mcp-funnel ## build bin/mcp-funnel
 
 bin/mcp-funnel: FORCE
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $@ ./cmd/mcp-funnel
+	CGO_ENABLED=0 $(BUILD) -ldflags '$(LDFLAGS)' -o $@ ./cmd/mcp-funnel
 
 install: bin/mcp-funnel ## install into ~/.local/bin (PREFIX=…)
 	install -D -m 755 bin/mcp-funnel $(DESTDIR)$(PREFIX)/bin/mcp-funnel
@@ -39,7 +42,8 @@ lint: ## vet for all systems, gofmt, golangci-lint, govulncheck
 cross: ## compile for every system we ship to
 	GO='$(GO)' packaging/scripts/cross
 
-deb: ## build a Debian package into dist
+deb: ## build a Debian package into dist, in place of older ones
+	rm -f dist/mcp-funnel_*.deb
 	$(PACKAGE) packaging/scripts/package dist $$($(GO) env GOARCH) deb
 
 deb-test: ## install, run, upgrade and purge that package here; needs root
@@ -55,7 +59,7 @@ fuzz: ## run every fuzz target for FUZZTIME (60s)
 	GO='$(GO)' packaging/scripts/fuzz
 
 bench: bin/mcp-funnel ## measure packages, and the whole path against a byte relay
-	CGO_ENABLED=0 $(GO) build -trimpath -o bin/bench ./cmd/mcp-funnel/bench
+	CGO_ENABLED=0 $(BUILD) -o bin/bench ./cmd/mcp-funnel/bench
 	$(GO) test -run '^$$' -bench . -benchmem -benchtime 0.3s ./core/jsonrpc ./cmd/mcp-funnel/bench
 	bin/bench -app bin/mcp-funnel
 
@@ -66,7 +70,7 @@ faults-short: bin/mcp-funnel bin/faults ## the faults that take seconds, for a b
 	bin/faults -app bin/mcp-funnel -short
 
 bin/faults: FORCE
-	CGO_ENABLED=0 $(GO) build -trimpath -o $@ ./cmd/mcp-funnel/faults
+	CGO_ENABLED=0 $(BUILD) -o $@ ./cmd/mcp-funnel/faults
 
 clean: ## remove what was built
 	rm -rf bin dist

@@ -11,7 +11,8 @@ type model struct {
 	summary string
 	// problem is why the configuration could not be taken over; "" hides the row.
 	problem string
-	// rows has one element for each server, in the order of the menu.
+	// rows has one element for each server, in the order of the menu, and one for each
+	// that was removed since the menu opened.
 	rows []row
 	// reconnectAll: there is a server that could be reconnected.
 	reconnectAll bool
@@ -26,9 +27,12 @@ type model struct {
 
 // row is a server in the menu, with its submenu.
 type row struct {
-	server string
-	label  string
-	icon   assets.Shape
+	// removed: the server is no more. Its row is hidden but keeps its place, or a click
+	// would mean another server than the one that the user sees.
+	removed bool
+	server  string
+	label   string
+	icon    assets.Shape
 	// err is the last error; "" hides its row in the submenu.
 	err string
 	// facts is what is to be known of a server that works; "" hides its row.
@@ -100,7 +104,7 @@ func (m model) command(c click) (command, bool) {
 		return m.notifications.command(c.entry)
 	case entryReconnect, entryEnabled, entryShowLog:
 	}
-	if c.row < 0 || c.row >= len(m.rows) {
+	if c.row < 0 || c.row >= len(m.rows) || m.rows[c.row].removed {
 		return command{}, false
 	}
 	r := m.rows[c.row]

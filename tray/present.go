@@ -40,7 +40,7 @@ type facts struct {
 // memory is what one picture leaves for the next. The zero value is that of a
 // tray which has not shown anything.
 type memory struct {
-	// order is that of the rows, by name.
+	// order is that of the rows, by name; those of removed servers are among them.
 	order []string
 	// opened is when the user opened the menu last; zero: never.
 	opened   time.Time
@@ -62,7 +62,6 @@ func present(at moment, m memory) (model, []Notice, memory) {
 	}
 	var notices []Notice
 	notices, next.tellings, next.wake = decide(at, m.tellings)
-	servers := arrange(at.snapshot.Servers, m.order, at.opened)
 	picture := model{
 		icon:    worstShape(at.snapshot),
 		summary: summary(at.snapshot),
@@ -72,8 +71,17 @@ func present(at moment, m memory) (model, []Notice, memory) {
 	picture.tooltip = "MCP Funnel: " + picture.summary
 	picture.sessions, picture.sessionLines = describeSessions(at.snapshot.Sessions, at.facts.Sessions)
 	picture.autostart, picture.notifications = ticks(at)
-	next.order = make([]string, 0, len(servers))
-	for _, s := range servers {
+	next.order = arrange(at.snapshot.Servers, m.order, at.opened)
+	servers := make(map[string]status.Server, len(at.snapshot.Servers))
+	for _, s := range at.snapshot.Servers {
+		servers[s.Name] = s
+	}
+	for _, name := range next.order {
+		s, ok := servers[name]
+		if !ok {
+			picture.rows = append(picture.rows, row{removed: true})
+			continue
+		}
 		text, lasts := describe(s, at.now)
 		picture.rows = append(picture.rows, row{
 			server:    s.Name,
@@ -85,7 +93,6 @@ func present(at moment, m memory) (model, []Notice, memory) {
 			enabled:   s.Enabled,
 		})
 		picture.reconnectAll = picture.reconnectAll || canReconnect(s.State)
-		next.order = append(next.order, s.Name)
 		if lasts > 0 && at.now.Before(next.opened.Add(looks)) {
 			next.wake = earlier(next.wake, at.now.Add(lasts))
 		}
@@ -120,29 +127,23 @@ func ticks(at moment) (autostart, notifications tick) {
 	return autostart, notifications
 }
 
-// arrange puts servers into the order of the menu: worst first when the menu
-// opens or was empty; otherwise as they stood, new ones last, so that nothing
-// moves under the user's pointer.
-func arrange(servers []status.Server, order []string, opened bool) []status.Server {
-	servers = slices.Clone(servers)
+// arrange puts the names of servers into the order of the menu: worst first when the
+// menu opens or was empty; otherwise as they stood, also those that were removed, and
+// new ones last, so that nothing moves under the user's pointer.
+func arrange(servers []status.Server, order []string, opened bool) []string {
 	if opened || len(order) == 0 {
+		servers, order = slices.Clone(servers), nil
 		slices.SortStableFunc(servers, func(a, b status.Server) int {
 			return cmp.Compare(b.State.Severity(), a.State.Severity())
 		})
-		return servers
 	}
-	place := make(map[string]int, len(order))
-	for i, name := range order {
-		place[name] = i
-	}
-	rank := func(s status.Server) int {
-		if i, ok := place[s.Name]; ok {
-			return i
+	arranged := slices.Clone(order)
+	for _, s := range servers {
+		if !slices.Contains(order, s.Name) {
+			arranged = append(arranged, s.Name)
 		}
-		return len(order)
 	}
-	slices.SortStableFunc(servers, func(a, b status.Server) int { return cmp.Compare(rank(a), rank(b)) })
-	return servers
+	return arranged
 }
 
 // summary is the menu's first row.

@@ -198,6 +198,9 @@ func TestRowsStayUntilTheMenuOpens(t *testing.T) {
 		shown, _, m = present(moment{snapshot: status.Snapshot{Servers: servers}, now: noon, opened: opened}, m)
 		var names []string
 		for _, r := range shown.rows {
+			if r.removed {
+				r.server = "-"
+			}
 			names = append(names, r.server)
 		}
 		return strings.Join(names, " ")
@@ -211,7 +214,10 @@ func TestRowsStayUntilTheMenuOpens(t *testing.T) {
 		{"first picture: worst first", false, []status.Server{up("a", 1), probing("b", ""), up("c", 1)}, "b a c"},
 		{"changed: as they stood", false, []status.Server{probing("a", ""), up("b", 1), up("c", 1)}, "b a c"},
 		{"a new one: last", false, []status.Server{probing("n", ""), probing("a", ""), up("b", 1), up("c", 1)}, "b a c n"},
-		{"one removed", false, []status.Server{probing("n", ""), probing("a", ""), up("c", 1)}, "a c n"},
+		{"one removed", false, []status.Server{probing("n", ""), probing("a", ""), up("c", 1)}, "- a c n"},
+		{"another one: last", false, []status.Server{probing("a", ""), up("c", 1), up("x", 1)}, "- a c - x"},
+		{"added again: where it was", false, []status.Server{up("c", 1), up("n", 1), up("b", 1), up("x", 1)}, "b - c n x"},
+		{"all removed", false, nil, "- - - - -"},
 		{"opened: worst first, then as configured", true, []status.Server{up("c", 1), probing("n", ""), probing("a", "")}, "n a c"},
 	}
 	for _, step := range steps {
@@ -219,6 +225,34 @@ func TestRowsStayUntilTheMenuOpens(t *testing.T) {
 			t.Errorf("%s: %s, want %s", step.name, got, step.want)
 		}
 	}
+}
+
+// The user has a server's submenu open while another one is removed: a click is for the
+// server that the submenu was opened for, or for none.
+func TestClickDoesNotReachAnotherServer(t *testing.T) {
+	present := func(m memory, opened bool, servers ...status.Server) (model, memory) {
+		shown, _, next := present(moment{snapshot: status.Snapshot{Servers: servers}, now: noon, opened: opened}, m)
+		return shown, next
+	}
+	a, b, c := up("a", 1), up("b", 1), up("c", 1)
+	shown, m := present(memory{}, true, a, b, c)
+	ask := func(row int, want string) {
+		t.Helper()
+		for _, entry := range []menuEntry{entryReconnect, entryEnabled, entryShowLog} {
+			if got, ok := shown.command(click{entry, row}); ok != (want != "") || ok && got.server != want {
+				t.Errorf("entry %d of row %d is for %q, %v; want %q", entry, row, got.server, ok, want)
+			}
+		}
+	}
+	ask(1, "b")
+	shown, m = present(m, false, b, c)
+	ask(0, "")
+	ask(1, "b")
+	ask(2, "c")
+	shown, _ = present(m, true, b, c)
+	ask(0, "b")
+	ask(1, "c")
+	ask(2, "")
 }
 
 func TestPresentIsPure(t *testing.T) {

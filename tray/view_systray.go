@@ -223,14 +223,16 @@ func (v *systrayView) show(m model) {
 	for len(v.rows) < len(m.rows) {
 		v.addRow(v.moreItem.AddSubMenuItem)
 	}
+	more := false
 	for i, r := range v.rows {
-		if i < len(m.rows) {
+		if i < len(m.rows) && !m.rows[i].removed {
 			v.showRow(r, m.rows[i])
+			more = more || i >= serverRows
 		} else {
 			r.row.hide()
 		}
 	}
-	if len(m.rows) > serverRows {
+	if more {
 		v.more.show(look{title: moreTitle})
 	} else {
 		v.more.hide()

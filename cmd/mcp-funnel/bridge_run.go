@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"time"
 
 	"mcp-funnel/core"
@@ -28,10 +29,16 @@ type bridgeOptions struct {
 	stderr  io.Writer
 }
 
+// bridgeGCPercent makes the collector begin at half the usual size of the heap.
+const bridgeGCPercent = 50
+
 // runBridge carries messages between the client and the app until the client is
 // gone.
 func runBridge(ctx context.Context, o bridgeOptions) error {
 	survivePipes()
+	// A bridge holds next to nothing, and there is one for every client: garbage is to
+	// go early.
+	debug.SetGCPercent(bridgeGCPercent)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go watchParent(ctx, cancel)

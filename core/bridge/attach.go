@@ -177,7 +177,8 @@ func (b *bridge) attachOnce(ctx, dialling context.Context, start bool) (*attachm
 	}
 	a.writing.Go(func() {
 		// An app that cannot be written to is lost: wake its reader.
-		_ = a.out.Run(link, 0)
+		// The connection itself: it can take lines without another goroutine.
+		_ = a.out.Run(link.WriteCloser, 0)
 		_ = link.Close()
 	})
 	b.adopt(ctx, a, resume != "")

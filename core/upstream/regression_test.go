@@ -105,9 +105,12 @@ func TestC103_SecretInTheErrorOfAServerIsMasked(t *testing.T) {
 func TestC103_SecretOfSeveralLinesIsMaskedOnEachOfThem(t *testing.T) {
 	r := secretRig(t, "leak-stderr", "-----BEGIN KEY-----\nMIIEvQIBADANBgkqhkiG\n-----END KEY-----")
 	r.connected()
-	r.upstream.mu.Lock()
-	l := r.upstream.link
-	r.upstream.mu.Unlock()
+	var l *link
+	for l == nil { // it is in use a moment after it is shown
+		r.upstream.mu.Lock()
+		l = r.upstream.link
+		r.upstream.mu.Unlock()
+	}
 	for deadline := time.Now().Add(10 * time.Second); l.transport.StderrTail() == ""; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("it wrote nothing")

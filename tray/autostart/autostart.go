@@ -81,7 +81,8 @@ func readFile(path string) ([]byte, error) {
 	return data, nil
 }
 
-// writeFile replaces the file at path in one step, and makes its folder.
+// writeFile replaces the file at path in one step, and makes its folder. A file that
+// is there keeps its permissions.
 func writeFile(path string, data []byte) error {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -90,13 +91,17 @@ func writeFile(path string, data []byte) error {
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		path, dir = target, filepath.Dir(target) // a link stays one
 	}
+	mode := fs.FileMode(0o644) // like every other desktop entry
+	if info, err := os.Stat(path); err == nil {
+		mode = info.Mode().Perm()
+	}
 	temp, err := os.CreateTemp(dir, "."+id+"-*")
 	if err != nil {
 		return fmt.Errorf("writing the autostart entry: %w", err)
 	}
 	_, err = temp.Write(data)
 	if err == nil {
-		err = temp.Chmod(0o644) // like every other desktop entry
+		err = temp.Chmod(mode)
 	}
 	if closed := temp.Close(); err == nil {
 		err = closed

@@ -55,23 +55,36 @@ func (f desktopFile) value(key string) string {
 	return ""
 }
 
-// set returns the file with the value of key replaced; "" takes the key out.
+// set returns the file with the value of key replaced where it stands, or added as
+// the first of the group; "" takes the key out.
 func (f desktopFile) set(key, value string) desktopFile {
 	from, to := f.section()
 	if from == 0 {
 		f = append(slices.Clone(f), group)
 		from, to = len(f), len(f)
 	}
+	var kept desktopFile
+	for _, line := range f[from:to] {
+		if k, _, ok := entry(line); !ok || k != key {
+			kept = append(kept, line)
+		} else if value != "" {
+			kept = append(kept, key+"="+value)
+			value = "" // once
+		}
+	}
 	changed := slices.Clone(f[:from])
 	if value != "" {
 		changed = append(changed, key+"="+value)
 	}
-	for _, line := range f[from:to] {
-		if k, _, ok := entry(line); !ok || k != key {
-			changed = append(changed, line)
-		}
+	return slices.Concat(changed, kept, f[to:])
+}
+
+// setDefault is set where the key has no value yet.
+func (f desktopFile) setDefault(key, value string) desktopFile {
+	if f.value(key) != "" {
+		return f
 	}
-	return append(changed, f[to:]...)
+	return f.set(key, value)
 }
 
 // quoteExec writes arguments as the value of Exec: each in quotes; per cent signs,

@@ -66,7 +66,7 @@ func (l *launchAgent) refresh() (bool, error) {
 	if err != nil || !plistOurs(data) || plistDisabled(data) {
 		return false, err
 	}
-	if executable(plistProgram(data)) {
+	if !missing(plistProgram(data)) {
 		return false, nil
 	}
 	return true, writeFile(l.path, plistText(l.options.arguments()))

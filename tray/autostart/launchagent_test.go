@@ -71,6 +71,21 @@ func TestLaunchAgent(t *testing.T) {
 	}
 }
 
+// What the user has made of it is not taken for a program that was moved.
+func TestInvariant9_RefreshKeepsAnEditedAgent(t *testing.T) {
+	l := &launchAgent{path: filepath.Join(t.TempDir(), "x.plist"), options: Options{Program: "/opt/mcp-funnel"}}
+	text := string(plistText([]string{"mcp-funnel", "tray"}))
+	if err := os.WriteFile(l.path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := l.refresh(); err != nil || again {
+		t.Errorf("refreshed %v, %v", again, err)
+	}
+	if now, _ := os.ReadFile(l.path); string(now) != text {
+		t.Errorf("it became %s", now)
+	}
+}
+
 func FuzzPlist(f *testing.F) {
 	f.Add(plistText([]string{"/a b", "tray"}), "/x<&>")
 	f.Add([]byte("<plist><dict><key>Disabled</key><true/>"), "")

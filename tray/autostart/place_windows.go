@@ -100,8 +100,8 @@ func (r runValue) refresh() (bool, error) {
 		return false, err
 	}
 	arguments, err := windows.DecomposeCommandLine(command)
-	if err == nil && len(arguments) > 0 && executable(arguments[0]) {
-		return false, nil
+	if err != nil || len(arguments) == 0 || !missing(arguments[0]) {
+		return false, nil // also where somebody has written another command line
 	}
 	return true, r.write()
 }

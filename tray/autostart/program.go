@@ -1,6 +1,7 @@
 package autostart
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -53,10 +54,9 @@ func within(dir, path string) bool {
 		!strings.HasPrefix(relative, ".."+string(filepath.Separator))
 }
 
-// executable reports whether there is a file at path that could be run.
-func executable(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.Mode().IsRegular() && (mayRun(info.Mode()) || os.PathSeparator == '\\')
+// missing reports whether path is that of a program which is not there any more. One
+// that merely cannot be run, or looked at, is not ours to give up.
+func missing(path string) bool {
+	_, err := os.Stat(path)
+	return filepath.IsAbs(path) && errors.Is(err, fs.ErrNotExist)
 }
-
-func mayRun(mode fs.FileMode) bool { return mode.Perm()&0o111 != 0 }

@@ -1,7 +1,9 @@
 package autostart
 
 import (
+	"bytes"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -16,6 +18,9 @@ type xdgFolders struct {
 
 // marker is in files that this program wrote.
 const marker = "X-MCP-Funnel"
+
+// gnomeSwitch is what GNOME's settings write to switch an entry off.
+const gnomeSwitch = "X-GNOME-Autostart-enabled"
 
 func newXDGFolders(o Options) *xdgFolders {
 	own := o.Environ("XDG_CONFIG_HOME")
@@ -52,25 +57,59 @@ func (x *xdgFolders) status() (Status, error) {
 
 // starts reports whether a desktop would start what f says.
 func starts(f desktopFile) bool {
-	return f.value("Hidden") != "true" && f.value("X-GNOME-Autostart-enabled") != "false" && f.value("Exec") != ""
+	return f.value("Hidden") != "true" && f.value(gnomeSwitch) != "false" && f.value("Exec") != ""
 }
 
 // ours reports whether this program wrote f.
 func ours(f desktopFile) bool { return f.value(marker) == "true" }
+
+// program returns what f starts, where that is told as this program tells it: by the
+// path that TryExec has as well. Whoever writes another command line means it.
+func program(f desktopFile) (arguments []string, ok bool) {
+	arguments, ok = splitExec(f.value("Exec"))
+	ok = ok && len(arguments) > 0 && filepath.IsAbs(arguments[0]) && arguments[0] == unescapeValue(f.value("TryExec"))
+	return arguments, ok
+}
+
+// withProgram returns f with the present program in it, and those arguments.
+func (x *xdgFolders) withProgram(f desktopFile, arguments []string) desktopFile {
+	command := append([]string{x.options.Program}, arguments...)
+	return f.set("Exec", quoteExec(command)).set("TryExec", escapeValue(x.options.Program))
+}
 
 func (x *xdgFolders) enable() error {
 	data, err := readFile(x.own)
 	if err != nil {
 		return err
 	}
-	f := parseDesktopFile(data)
-	if data == nil || ours(f) || f.value("Exec") == "" {
+	if len(bytes.TrimSpace(data)) == 0 || bytes.Equal(data, mask().bytes()) {
 		return writeFile(x.own, x.text())
 	}
-	if starts(f) {
-		return nil // in the user's own words
+	// The file may have been edited: what does not keep the program from being
+	// started stays as it is.
+	f := parseDesktopFile(data)
+	if f.value("Hidden") == "true" {
+		f = f.set("Hidden", "")
 	}
-	return writeFile(x.own, f.set("Hidden", "").set("X-GNOME-Autostart-enabled", "").bytes())
+	if f.value(gnomeSwitch) == "false" {
+		f = f.set(gnomeSwitch, "true")
+	}
+	arguments, plain := program(f)
+	switch {
+	case f.value("Exec") == "":
+		f = x.withProgram(f, x.options.arguments()[1:]).setDefault("Name", "MCP Funnel").setDefault("Type", "Application")
+	case ours(f) && plain && arguments[0] != x.options.Program:
+		f = x.withProgram(f, arguments[1:])
+	}
+	return x.rewrite(data, f)
+}
+
+// rewrite makes f of the file that has data, if that changes anything.
+func (x *xdgFolders) rewrite(data []byte, f desktopFile) error {
+	if slices.Equal(parseDesktopFile(data), f) {
+		return nil
+	}
+	return writeFile(x.own, f.bytes())
 }
 
 func (x *xdgFolders) disable() error {
@@ -80,16 +119,20 @@ func (x *xdgFolders) disable() error {
 	}
 	f := parseDesktopFile(data)
 	switch {
-	case data != nil && !ours(f):
-		if !starts(f) {
+	case data != nil && (!ours(f) || x.sharedStarts()):
+		if f.value("Hidden") == "true" {
 			return nil
 		}
 		return writeFile(x.own, f.set("Hidden", "true").bytes())
-	case x.sharedStarts():
-		mask := desktopFile{group, "Type=Application", "Name=MCP Funnel", "Hidden=true", marker + "=true"}
-		return writeFile(x.own, mask.bytes())
+	case data == nil && x.sharedStarts():
+		return writeFile(x.own, mask().bytes())
 	}
 	return removeFile(x.own)
+}
+
+// mask is an entry of the user's that does nothing but hide one for everybody.
+func mask() desktopFile {
+	return desktopFile{group, "Type=Application", "Name=MCP Funnel", "Hidden=true", marker + "=true"}
 }
 
 // sharedStarts reports whether an entry for everybody would start the program if
@@ -110,13 +153,11 @@ func (x *xdgFolders) refresh() (bool, error) {
 		return false, err
 	}
 	f := parseDesktopFile(data)
-	if !ours(f) || !starts(f) {
+	arguments, plain := program(f)
+	if !ours(f) || !starts(f) || !plain || !missing(arguments[0]) {
 		return false, nil
 	}
-	if arguments, ok := splitExec(f.value("Exec")); ok && len(arguments) > 0 && executable(arguments[0]) {
-		return false, nil
-	}
-	return true, writeFile(x.own, x.text())
+	return true, x.rewrite(data, x.withProgram(f, arguments[1:]))
 }
 
 // text is the entry as we write it.
@@ -133,7 +174,7 @@ func (x *xdgFolders) text() []byte {
 		"Terminal=false",
 		"NoDisplay=true",
 		"StartupNotify=false",
-		"X-GNOME-Autostart-enabled=true",
+		gnomeSwitch + "=true",
 		marker + "=true",
 	}.bytes()
 }
