@@ -3,6 +3,7 @@ package config
 import (
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 )
 
@@ -32,8 +33,8 @@ func guardHTTP(c *Config, docs []*document) {
 		return
 	}
 	c.HTTPListen = ""
-	for i := len(docs) - 1; i >= 0; i-- {
-		if d := docs[i]; d.listen != nil {
+	for _, d := range slices.Backward(docs) {
+		if d.listen != nil {
 			d.warn(d.listen.issue("other machines can reach this address; use 127.0.0.1, [::1] or localhost, " +
 				"or set \"allowRemote\": true beside it; there is no HTTP endpoint now"))
 			return

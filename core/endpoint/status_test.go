@@ -3,6 +3,7 @@ package endpoint
 import (
 	"bytes"
 	"context"
+	"errors"
 	"net"
 	"net/http"
 	"os"
@@ -303,7 +304,7 @@ func TestUnusedSessionsEnd(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 34*time.Minute)
 		defer cancel()
 		v.sweep(ctx)
-		if len(ended) != 1 || ended["unused"] != errUnused || v.find("unused") != nil || v.find("used") == nil {
+		if len(ended) != 1 || !errors.Is(ended["unused"], errUnused) || v.find("unused") != nil || v.find("used") == nil {
 			t.Errorf("ended %v", ended)
 		}
 	})
