@@ -16,7 +16,9 @@ import (
 // ServeHTTP implements [http.Handler].
 func (v *serving) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p := responder{w: w, r: r, stall: v.limits.stall}
-	p.expect(v.limits.readBody) // also what is refused unread: the rest of it is skipped
+	if r.ContentLength != 0 {
+		p.expect(v.limits.readBody) // also where it is refused: what is left of it is skipped
+	}
 	if status, why := v.guard.check(r); status != 0 {
 		if status == http.StatusUnauthorized {
 			w.Header().Set("WWW-Authenticate", "Bearer")
@@ -86,7 +88,6 @@ func (v *serving) message(p responder) (m jsonrpc.Message, ok bool) {
 		http.Error(p.w, "the message did not arrive in time, or whole", http.StatusRequestTimeout)
 		return m, false
 	}
-	p.expect(0)
 	if m, err = parse(body); err != nil {
 		p.json(http.StatusBadRequest, jsonrpc.NewRefusal(err))
 		return m, false
@@ -154,7 +155,6 @@ func (v *serving) get(p responder) {
 		return
 	}
 	defer s.leave()
-	p.expect(0)
 	o := newOutlet()
 	var st *stream
 	if last := p.r.Header.Get(headerLastID); last == "" {

@@ -16,14 +16,11 @@ type responder struct {
 	stall time.Duration
 }
 
-// expect gives the client so long to send the rest of its request, 0 for no limit: nothing
-// is to come.
+// expect gives the client so long to send the body of its request. The limit is lifted
+// by net/http where the body ends.
 func (p responder) expect(within time.Duration) {
-	deadline := time.Time{}
-	if within > 0 {
-		deadline = time.Now().Add(within)
-	}
-	_ = http.NewResponseController(p.w).SetReadDeadline(deadline) // all our connections have deadlines
+	// All our connections have deadlines.
+	_ = http.NewResponseController(p.w).SetReadDeadline(time.Now().Add(within))
 }
 
 // chunk is how many bytes go out under one time limit.

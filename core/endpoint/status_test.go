@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -316,6 +317,7 @@ func TestSlowRequestsAreGivenUp(t *testing.T) {
 		"header": "POST /mcp HTTP/1.1\r\nHost: localhost\r\nX-",
 		"body": "POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + w.token +
 			"\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{",
+		"body of a stranger": "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{",
 	} {
 		c, err := net.Dial("tcp", strings.TrimSuffix(strings.TrimPrefix(w.url, "http://"), "/mcp"))
 		if err != nil {
@@ -353,5 +355,11 @@ func TestTimeForABodyDoesNotLimitTheAnswer(t *testing.T) {
 	if !attached {
 		t.Error("the listening stream broke")
 	}
-	listening.close()
+	// Neither does the time that a client may not read limit how long it listens.
+	prime, _ := listening.next()
+	again := p.get(header{"Last-Event-Id", prime.id})
+	if _, err := io.ReadAll(listening.r); err != nil {
+		t.Errorf("the listening stream ended with %v", err)
+	}
+	again.close()
 }

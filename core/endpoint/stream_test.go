@@ -221,9 +221,10 @@ func TestC87_CancelledRequestGetsNoAnswer(t *testing.T) {
 	}
 	reply(q, `{}`)
 	e := readEvents(t, <-answer)
-	if got, ok := e.next(); ok && got.data != "" {
+	if got, ok := e.next(); !ok || got.data != "" {
 		t.Errorf("got %+v", got)
 	}
+	e.ends()
 }
 
 func TestLostConnectionCancelsNothing(t *testing.T) {
