@@ -26,6 +26,7 @@ type Report struct {
 	ConfigError    string           `json:"configError,omitempty"`
 	ConfigWarnings []string         `json:"configWarnings,omitempty"`
 	Tray           status.Tray      `json:"tray"`
+	HTTP           status.HTTP      `json:"http"`
 	ExposedTools   int              `json:"exposedTools"`
 	Sessions       []status.Session `json:"sessions"`
 	Servers        []status.Server  `json:"servers"`
@@ -46,6 +47,7 @@ func (f *Funnel) Report(ctx context.Context) Report {
 		ConfigError:    snap.Config.Error,
 		ConfigWarnings: snap.Config.Warnings,
 		Tray:           snap.Tray,
+		HTTP:           snap.HTTP,
 		ExposedTools:   snap.ExposedTools,
 		Sessions:       f.hub.Sessions(),
 		Servers:        make([]status.Server, 0, len(snap.Servers)),

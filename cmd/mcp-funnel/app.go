@@ -211,6 +211,7 @@ func (a *app) serve(ctx context.Context, listener net.Listener) error {
 	parts, partsCtx := errgroup.WithContext(ctx)
 	parts.Go(func() error { return a.funnel.Run(partsCtx) })
 	parts.Go(func() error { return a.accept(partsCtx, listener) })
+	parts.Go(func() error { return a.serveHTTP(partsCtx) })
 	parts.Go(func() error { return a.guard(partsCtx) })
 	parts.Go(func() error { return a.leaveWhenIdle(partsCtx) })
 	parts.Go(func() error { return a.leaveWhenAsked(partsCtx) })

@@ -18,6 +18,7 @@ func describeStatus(r core.Report, now time.Time) string {
 	describeServers(&b, r.Servers, now)
 	describeSessions(&b, r.Sessions, now)
 	describeTray(&b, r.Tray)
+	describeEndpoint(&b, r.HTTP)
 	fmt.Fprintf(&b, "Tools:   clients see %d\n", r.ExposedTools)
 	fmt.Fprintf(&b, "Socket:  %s\n", r.Socket)
 	fmt.Fprintf(&b, "Config:  %s\n", r.Config)

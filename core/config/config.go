@@ -43,9 +43,11 @@ type Config struct {
 	// NameMaxLength limits the length of exposed names; 0: by client.
 	NameMaxLength int
 	Notifications Notifications
-	// HTTPListen is the loopback address of the HTTP endpoint, as host:port.
-	// Empty: there is none.
+	// HTTPListen is the address of the HTTP endpoint, as host:port. Empty: there
+	// is none. It is one of this machine only unless HTTPAllowRemote.
 	HTTPListen string
+	// HTTPAllowRemote: the user wants other machines to reach the endpoint.
+	HTTPAllowRemote bool
 	// Warnings are the findings that make no server unusable, in the order of
 	// the files, and the second and later problems of a server.
 	Warnings []Issue

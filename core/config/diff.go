@@ -101,7 +101,7 @@ func common(c *Config, other map[string]Server) []string {
 func sameSettings(a, b *Config) bool {
 	return a.Reconnect == b.Reconnect && a.Notifications == b.Notifications &&
 		reflect.DeepEqual(a.ExposeTools, b.ExposeTools) && slices.Equal(a.HideTools, b.HideTools) &&
-		a.NameMaxLength == b.NameMaxLength && a.HTTPListen == b.HTTPListen
+		a.NameMaxLength == b.NameMaxLength && a.HTTPListen == b.HTTPListen && a.HTTPAllowRemote == b.HTTPAllowRemote
 }
 
 // sameEntry compares two entries by what they mean.

@@ -24,6 +24,7 @@ type document struct {
 	data     []byte   // without a byte order mark; offsets count from here
 	members  []member // of the file's one object
 	warnings []Issue
+	listen   *node // the address of the HTTP endpoint that this file sets, nil for none
 }
 
 // parseDocument reads data as JSON with comments; the root must be an object.

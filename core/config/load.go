@@ -140,6 +140,7 @@ func build(path string, sources []source, o Options) (*Config, error) {
 		c.Files = append(c.Files, s.path)
 		d.settings(c)
 	}
+	guardHTTP(c, docs)
 	for _, d := range docs {
 		list, err := d.servers(c.Reconnect, o)
 		if err != nil {

@@ -181,9 +181,9 @@ func TestWrongSettingsWarnAndSayWhatHolds(t *testing.T) {
 		`"notifications":true`:                  "notifications: must be an object, but is true or false; the defaults hold",
 		`"notifications":{"afterMs":"x"}`:       "notifications.afterMs: must be whole milliseconds, 0 or more; 10000 ms holds",
 		`"names":{"maxLength":8}`:               "names.maxLength: must be 0 (by client) or a whole number from 16 to 1024; 0 holds",
-		`"http":{"listen":"0.0.0.0:7877"}`:      `http.listen: must be an address of this machine only: 127.0.0.1, [::1] or localhost; "" holds`,
-		`"http":{"listen":":7877"}`:             `http.listen: must be an address of this machine only: 127.0.0.1, [::1] or localhost; "" holds`,
-		`"http":{"listen":"7877"}`:              `http.listen: must be host:port, for example 127.0.0.1:7877; "" holds`,
+		`"http":{"listen":"0.0.0.0:7877"}`:      `http.listen: other machines can reach this address; use 127.0.0.1, [::1] or localhost, or set "allowRemote": true beside it; there is no HTTP endpoint now`,
+		`"http":{"listen":":7877"}`:             `http.listen: other machines can reach this address; use 127.0.0.1, [::1] or localhost, or set "allowRemote": true beside it; there is no HTTP endpoint now`,
+		`"http":{"listen":"7877"}`:              `http.listen: must be an IP address and a port, for example 127.0.0.1:7877; "" holds`,
 		`"exposeTools":{}`:                      "exposeTools: must be a list of strings, but is an object; the default holds",
 		`"hideTools":["a",1]`:                   "hideTools[1]: must be a string, but is a number; ignored, the other patterns hold",
 	} {

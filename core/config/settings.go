@@ -1,11 +1,6 @@
 package config
 
-import (
-	"fmt"
-	"net"
-	"net/netip"
-	"strconv"
-)
+import "fmt"
 
 const (
 	minDelayMillis = 10
@@ -146,36 +141,4 @@ func (d *document) readNotifications(n node, into *Notifications) {
 			m.unknown()
 		}
 	}
-}
-
-func (d *document) readHTTP(n node, c *Config) {
-	for _, m := range d.section(n) {
-		if m.key != "listen" {
-			m.unknown()
-			continue
-		}
-		read(m.node, asLoopback, &c.HTTPListen, d.warnHeld)
-	}
-}
-
-// asLoopback reads an address of this machine that others cannot reach: the
-// endpoint runs the user's tools, so it is never opened to a network.
-func asLoopback(n node) (string, *Issue) {
-	address, bad := asString(n)
-	if bad != nil || address == "" {
-		return address, bad
-	}
-	host, port, err := net.SplitHostPort(address)
-	if err == nil {
-		_, err = strconv.ParseUint(port, 10, 16)
-	}
-	if err != nil {
-		out := n.issue("must be host:port, for example 127.0.0.1:7877")
-		return "", &out
-	}
-	if ip, err := netip.ParseAddr(host); host != "localhost" && (err != nil || !ip.IsLoopback()) {
-		out := n.issue("must be an address of this machine only: 127.0.0.1, [::1] or localhost")
-		return "", &out
-	}
-	return address, nil
 }

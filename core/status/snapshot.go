@@ -140,6 +140,16 @@ type Config struct {
 	Warnings []string `json:"warnings,omitempty"`
 }
 
+// HTTP is how the HTTP endpoint for clients stands. Its JSON form is `http` in
+// `status --json`.
+type HTTP struct {
+	// Listen is the address that is listened on, or that cannot be; empty: there is no
+	// endpoint.
+	Listen string `json:"listen"`
+	// Error is why the endpoint is not open; empty when it is.
+	Error string `json:"error,omitempty"`
+}
+
 // Snapshot is everything at one moment. It is immutable.
 type Snapshot struct {
 	// Generation grows by one with every change of the board.
@@ -150,6 +160,7 @@ type Snapshot struct {
 	Sessions []Session
 	Config   Config
 	Tray     Tray
+	HTTP     HTTP
 	// ExposedTools counts what clients see in tools/list.
 	ExposedTools int
 }
