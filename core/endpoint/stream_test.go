@@ -190,6 +190,27 @@ func TestChangedListsWaitForAListener(t *testing.T) {
 	}
 }
 
+// A call under way has nothing to do with a changed list, where somebody listens.
+func TestChangedListsDoNotGoToACall(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	done := make(chan struct{})
+	go func() { defer close(done); _ = w.hub.Run(ctx) }()
+	t.Cleanup(func() { <-done })
+	p := w.attach()
+	listening := p.get()
+	answer := p.later(call("1"))
+	q := p.next()
+	w.setTools("echo", "more")
+	if got := listening.message(); !strings.Contains(got.data, "tools/list_changed") {
+		t.Errorf("got %+v", got)
+	}
+	reply(q, `{}`)
+	if got := text(t, <-answer); got != `{"jsonrpc":"2.0","id":1,"result":{}}` {
+		t.Errorf("the call got %s", got)
+	}
+}
+
 // session is that of the peer, inside.
 func (p *peer) session() *session {
 	p.t.Helper()
@@ -201,7 +222,7 @@ func (p *peer) session() *session {
 }
 
 func TestListenerThatComesBackTakesTheOldOnesPlace(t *testing.T) {
-	p := newWorld(t).attach()
+	p := newWorld(t, func(l *limits) { l.keepAlive = time.Hour }).attach()
 	old := p.get()
 	prime, _ := old.next()
 	again := p.get(header{"Last-Event-Id", prime.id})
