@@ -54,6 +54,11 @@ func (f *Funnel) Report(ctx context.Context) Report {
 		if s.PID > 0 {
 			s.RSSBytes = treeMemory(ctx, s.PID)
 		}
+		for _, instance := range s.Instances {
+			if instance.PID > 0 {
+				s.RSSBytes += treeMemory(ctx, instance.PID)
+			}
+		}
 		r.Servers = append(r.Servers, s)
 	}
 	return r

@@ -38,8 +38,8 @@ func (q *Question) Notify(raw []byte) { _ = q.link.send(raw) } // see Answer
 func (q *Question) id() []byte { return q.Message.ID.Of(q.Message.Raw) }
 
 // receiveRequest hands a server's request to the client that provably caused it: the
-// one on whose request's stream it came, or the only one with requests under way.
-// Nobody else may see it.
+// one on whose request's stream it came, or the only one with requests under way, or the
+// only one who uses the connection at all. Nobody else may see it.
 func (l *link) receiveRequest(m jsonrpc.Message, cause int64) {
 	if m.MethodName() == string(mcp.MethodPing) {
 		_ = l.send(jsonrpc.NewResult(m.ID.Of(m.Raw), []byte("{}"))) // see Answer
@@ -49,6 +49,9 @@ func (l *link) receiveRequest(m jsonrpc.Message, cause int64) {
 	caller := l.callerOf(cause)
 	if caller == nil {
 		caller = l.soleCaller()
+	}
+	if caller == nil && l.owner != nil {
+		caller = l.owner()
 	}
 	l.mu.Lock()
 	q.caller = caller
