@@ -114,6 +114,8 @@ type arguments struct {
 	Tool      string          `json:"tool"`
 	Arguments json.RawMessage `json:"arguments"`
 	Reason    string          `json:"reason"`
+	// Folder is where the caller works.
+	Folder string `json:"folder"`
 }
 
 type empty struct{}
@@ -211,7 +213,7 @@ func (c *control) call(ctx context.Context, args arguments) (any, error) {
 	if len(arguments) == 0 {
 		arguments = []byte("{}")
 	}
-	reply, err := c.funnel.hub.Call(ctx, args.Tool, arguments)
+	reply, err := c.funnel.hub.Call(ctx, args.Tool, arguments, args.Folder)
 	if err != nil {
 		return nil, err
 	}

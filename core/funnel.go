@@ -126,13 +126,22 @@ func New(o Options) *Funnel {
 		Changed:    f.noteTools,
 		News:       func(server string, m jsonrpc.Message) { f.hub.News(server, m) },
 		Wanted:     func(server string) ([]string, string) { return f.hub.Wanted(server) },
-		Note:       f.logs.note,
-		Log:        o.Log,
-		Random:     rand.Float64,
+		NewsFor: func(server string, sessions []string, m jsonrpc.Message) {
+			f.hub.NewsFor(server, sessions, m)
+		},
+		WantedBy: func(server string, sessions []string) ([]string, string) {
+			return f.hub.WantedBy(server, sessions)
+		},
+		Note:   f.logs.note,
+		Log:    o.Log,
+		Random: rand.Float64,
 	})
 	f.hub = hub.New(hub.Deps{
 		Lookup:     f.lookup,
 		Servers:    f.servers,
+		Joined:     f.supervisor.Joined,
+		Left:       f.supervisor.Left,
+		Home:       o.Home,
 		Ready:      f.ready,
 		NameLength: func() int { return f.Config().NameMaxLength },
 		Version:    o.Version,
@@ -261,23 +270,10 @@ func (f *Funnel) merge() {
 
 func (f *Funnel) mergeLocked() {
 	c := f.Config()
-	prefixes := make(map[string]string, len(c.Servers))
-	for _, s := range c.Servers {
-		prefixes[s.Name] = s.Prefix
-	}
-	var sources []catalog.Source
-	for _, u := range f.supervisor.Upstreams() {
-		if lists, visible := u.Lists(); visible {
-			sources = append(sources, catalog.Source{
-				Server: u.Name(), Prefix: prefixes[u.Name()], Tools: lists.Tools, Prompts: lists.Prompts,
-				Resources: lists.Resources, Templates: lists.Templates, Instructions: lists.Instructions,
-			})
-		}
-	}
 	f.memory.keep(f.supervisor.Upstreams())
-	merged := catalog.New(sources, catalog.Filter{Expose: c.ExposeTools, Hide: c.HideTools})
+	merged := f.catalogFor("")
 	f.told.keep(merged.Instructions())
-	f.hub.SetCatalog(merged)
+	f.hub.SetCatalogs(merged, f.ownCatalogs())
 	exposed := len(merged.View(catalog.Budget("", "", c.NameMaxLength)).Entries)
 	f.board.Update(func(s *status.Snapshot) { s.ExposedTools = exposed })
 }
@@ -317,7 +313,7 @@ type OffError struct {
 
 func (e *OffError) Error() string { return fmt.Sprintf("server %q %s", e.Name, e.Why) }
 
-func (f *Funnel) find(name string) (*upstream.Upstream, error) {
+func (f *Funnel) find(name string) (upstream.Server, error) {
 	if u, ok := f.supervisor.Lookup(name); ok {
 		return u, nil
 	}

@@ -64,7 +64,7 @@ func (m *memory) lists(entry config.Server) upstream.Lists {
 }
 
 // keep writes the lists of all servers, if they are not the ones on disk.
-func (m *memory) keep(upstreams []*upstream.Upstream) {
+func (m *memory) keep(upstreams []upstream.Server) {
 	text := encodeLists(upstreams)
 	if string(text) == string(m.text) {
 		return
@@ -82,7 +82,7 @@ func (m *memory) keep(upstreams []*upstream.Upstream) {
 }
 
 // encodeLists writes the file's text by hand: an encoder would change the elements.
-func encodeLists(upstreams []*upstream.Upstream) []byte {
+func encodeLists(upstreams []upstream.Server) []byte {
 	text := []byte(`{"servers":{`)
 	first := true
 	for _, u := range upstreams {

@@ -54,16 +54,30 @@ func (f *Funnel) Report(ctx context.Context) Report {
 	}
 	var roots []int32
 	for _, s := range snap.Servers {
-		if s.PID > 0 {
-			roots = append(roots, int32(s.PID)) //nolint:gosec // pids fit
-		}
+		roots = append(roots, pidsOf(s)...)
 	}
 	trees := treeMemory(ctx, roots)
 	for _, s := range snap.Servers {
-		s.RSSBytes = trees[int32(s.PID)] //nolint:gosec // pids fit
+		for _, pid := range pidsOf(s) {
+			s.RSSBytes += trees[pid]
+		}
 		r.Servers = append(r.Servers, s)
 	}
 	return r
+}
+
+// pidsOf are the processes of a server: its own, or those of its instances.
+func pidsOf(s status.Server) []int32 {
+	pids := make([]int32, 0, 1+len(s.Instances))
+	if s.PID > 0 {
+		pids = append(pids, int32(s.PID)) //nolint:gosec // pids fit
+	}
+	for _, instance := range s.Instances {
+		if instance.PID > 0 {
+			pids = append(pids, int32(instance.PID)) //nolint:gosec // pids fit
+		}
+	}
+	return pids
 }
 
 // treeMemory is the resident memory in bytes of each of the processes and its

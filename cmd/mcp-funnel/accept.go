@@ -81,7 +81,7 @@ func (a *app) connection(ctx context.Context, c net.Conn, introduced func()) err
 	}
 	peer := hub.Peer{
 		PID: hello.PID, Registered: hello.Name, Resume: hello.Resume,
-		CWD: cmp.Or(hello.Env["CLAUDE_PROJECT_DIR"], hello.CWD),
+		CWD: cmp.Or(hello.Env["CLAUDE_PROJECT_DIR"], hello.CWD), ProjectDir: hello.Env["CLAUDE_PROJECT_DIR"],
 	}
 	return a.funnel.ServeBridge(ctx, welcome.Session, conn, conn.R, peer)
 }

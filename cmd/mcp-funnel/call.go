@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -56,7 +57,11 @@ func callTool(ctx context.Context, env *environment, tool string, arguments json
 		return err
 	}
 	defer c.close()
-	raw, err := c.askPatiently(ctx, "call", map[string]any{"tool": tool, "arguments": arguments})
+	folder, err := os.Getwd()
+	if err != nil {
+		folder = "" // it is gone; only servers with an instance for each project need it
+	}
+	raw, err := c.askPatiently(ctx, "call", map[string]any{"tool": tool, "arguments": arguments, "folder": folder})
 	if err != nil {
 		return fmt.Errorf("%s: %w", tool, err)
 	}

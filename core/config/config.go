@@ -101,8 +101,10 @@ type Server struct {
 	// It is read at each start of the server, by [ReadEnvFile]. Empty: none.
 	EnvFile string
 	// Cwd is the absolute folder the process starts in: the home folder if the
-	// entry names none. It begins with ${PROJECT_DIR} where the entry's does.
+	// entry names none.
 	Cwd string
+	// OwnCwd: the entry names Cwd itself.
+	OwnCwd bool
 
 	// URL and Headers are for the types http and sse.
 	URL     string
@@ -111,6 +113,14 @@ type Server struct {
 	// Enabled is independent of Problem: a disabled entry can be wrong as well.
 	Enabled bool
 	Scope   Scope
+	// NeedsFolder: ${PROJECT_DIR} is used, without a default. The texts in which it
+	// is used are complete only in what [Server.In] returns.
+	NeedsFolder bool
+	// IdleTimeout is how long an instance of a server of scope project or session
+	// stays when nobody uses it any more; MaxInstances (>= 1) is how many there may
+	// be at a time.
+	IdleTimeout  time.Duration
+	MaxInstances int
 	// StartupTimeout is how long one start may take until the handshake is done.
 	StartupTimeout time.Duration
 	// CallTimeout limits one call; 0: the client decides.
@@ -159,6 +169,12 @@ func defaults() *Config {
 // defaultPingInterval is that of servers reached over HTTP. A process of ours is not
 // asked unless the user wants it: its end is noticed anyway.
 const defaultPingInterval = 30 * time.Second
+
+// What holds for servers with instances for each project or session.
+const (
+	defaultIdleTimeout  = 5 * time.Minute
+	defaultMaxInstances = 20
+)
 
 // defaultStartupTimeout leaves room for a package runner that downloads first.
 const defaultStartupTimeout = 120 * time.Second

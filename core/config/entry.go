@@ -40,6 +40,7 @@ func (e *entry) report(bad Issue, _ any) { e.problem(bad) }
 func (e *entry) read() Server {
 	s := &e.server
 	s.Enabled, s.StartupTimeout, s.Prefix = true, defaultStartupTimeout, s.Name
+	s.IdleTimeout, s.MaxInstances = defaultIdleTimeout, defaultMaxInstances
 	if wrong := nameProblem(s.Name); wrong != "" {
 		e.problem(e.node.doc.issueAt(e.nameAt, e.node.path, wrong))
 	}
@@ -67,14 +68,26 @@ func (e *entry) read() Server {
 			s.PingInterval = defaultPingInterval
 		}
 	}
-	if s.Scope == "" {
-		s.Scope = Shared
-		if e.project {
-			s.Scope = PerProject
-		}
-	}
 	s.Secrets = e.secrets.list()
+	e.settleScope()
 	return *s
+}
+
+// settleScope decides the scope where the entry does not say it. A server that all
+// share has no project folder.
+func (e *entry) settleScope() {
+	s := &e.server
+	switch {
+	case s.Scope == "" && e.project:
+		s.Scope = PerProject
+	case s.Scope == "":
+		s.Scope = Shared
+	case s.Scope == Shared && s.NeedsFolder:
+		e.problem(e.node.issue("a server of scope shared has no ${%s}: leave the scope out, or give the variable a default", projectDir))
+	}
+	if s.Scope == Shared && e.project {
+		*s = s.In("")
+	}
 }
 
 // readLaunch takes a key that says how the server is reached; the values are
@@ -191,6 +204,10 @@ func (e *entry) readPolicy(m member) {
 		s.Scope = Scope(scope)
 	case "startupTimeoutMs":
 		read(m.node, asMillis(1), &s.StartupTimeout, e.report)
+	case "idleTimeoutMs":
+		read(m.node, asMillis(0), &s.IdleTimeout, e.report)
+	case "maxInstances":
+		read(m.node, asInt(1, maxInstances), &s.MaxInstances, e.report)
 	case "pingIntervalMs":
 		read(m.node, asMillis(0), &s.PingInterval, e.report)
 	case "callTimeoutMs":
@@ -232,11 +249,12 @@ func (e *entry) expandNode(n *node, get func(node) (string, *Issue)) (text strin
 		e.problem(n.issue("%v", err))
 		return "", false
 	}
-	if strings.ContainsRune(expanded.text, 0) {
+	if strings.Count(expanded.text, "\x00") != expanded.folders { // others than our marks
 		e.problem(n.issue("holds a NUL character"))
 		return "", false
 	}
-	e.project = e.project || expanded.project
+	e.project = e.project || expanded.folders > 0
+	e.server.NeedsFolder = e.server.NeedsFolder || expanded.needed
 	e.secrets.add(expanded.secrets...)
 	return expanded.text, true
 }
@@ -258,7 +276,7 @@ func (e *entry) tilde(n *node, path string) string {
 // absolute resolves a path against folder. One that begins with the project's
 // folder is left for when that is known.
 func absolute(path, folder string) string {
-	if filepath.IsAbs(path) || strings.HasPrefix(path, "${"+projectDir) {
+	if filepath.IsAbs(path) || strings.HasPrefix(path, folderMark) {
 		return path
 	}
 	return filepath.Join(folder, path)

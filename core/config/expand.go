@@ -5,15 +5,16 @@ import (
 	"strings"
 )
 
-// projectDir is the variable that only a client session knows; it stays as it
-// is written until a server is started for one project.
+// projectDir is the variable that only a client session knows: its place is marked
+// until a server is started for one project.
 const projectDir = "PROJECT_DIR"
 
 // expansion is a text whose variables have been replaced.
 type expansion struct {
 	text string
-	// project: ${PROJECT_DIR} occurs in text.
-	project bool
+	// folders counts the places of ${PROJECT_DIR} in text; needed: one has no default.
+	folders int
+	needed  bool
 	// secrets are the values of variables whose names speak of secrets.
 	secrets []string
 }
@@ -83,8 +84,9 @@ func parseReference(rest string) (reference, error) {
 // resolve finds the text for one reference.
 func (e *expansion) resolve(ref reference, lookup func(string) (string, bool)) (string, error) {
 	if ref.name == projectDir {
-		e.project = true
-		return ref.source, nil
+		e.folders++
+		e.needed = e.needed || !ref.hasDefault
+		return folderMark + strings.TrimPrefix(ref.source, "$"), nil
 	}
 	value, ok := lookup(ref.name)
 	switch {

@@ -99,7 +99,8 @@ func TestEscapedVariables(t *testing.T) {
 	for text, want := range map[string]string{
 		"$${A}": "${A}", "$$${A}": "$${A}", "$${": "${", "${A}$${A}${A}": "1${A}1", "$A $ $$ }": "$A $ $$ }",
 		"${B}": "${A}", "${C}${A}": "$1", "${C}{A}": "${A}", "${X:-}": "", "${X:}": "", "${X:-a:b}": "a:b", "${A:-z}": "1",
-		"${X:- }": " ", "${PROJECT_DIR}/x": "${PROJECT_DIR}/x", "${PROJECT_DIR:-/y}": "${PROJECT_DIR:-/y}",
+		"${X:- }": " ", "${PROJECT_DIR}/x": "\x00{PROJECT_DIR}/x", "${PROJECT_DIR:-/y}": "\x00{PROJECT_DIR:-/y}",
+		"$${PROJECT_DIR}${PROJECT_DIR}": "${PROJECT_DIR}\x00{PROJECT_DIR}",
 	} {
 		got, err := expand(text, variables(vars...))
 		if err != nil || got.text != want {
@@ -115,8 +116,8 @@ func TestEscapedVariables(t *testing.T) {
 
 func TestProjectDirMakesTheScopeProject(t *testing.T) {
 	s := valid(t, `{"command":"c","cwd":"${PROJECT_DIR}/sub","envFile":".env"}`, "PROJECT_DIR=/wrong")
-	if s.Scope != PerProject || s.Cwd != "${PROJECT_DIR}/sub" || s.EnvFile != "${PROJECT_DIR}/sub/.env" {
-		t.Errorf("scope %s, cwd %s, envFile %s", s.Scope, s.Cwd, s.EnvFile)
+	if in := s.In("/p"); s.Scope != PerProject || in.Cwd != "/p/sub" || in.EnvFile != "/p/sub/.env" {
+		t.Errorf("scope %s, cwd %s, envFile %s", s.Scope, in.Cwd, in.EnvFile)
 	}
 	if s := valid(t, `{"command":"c","args":["${PROJECT_DIR}"],"scope":"session"}`); s.Scope != PerSession {
 		t.Errorf("scope %s, want what the entry says", s.Scope)

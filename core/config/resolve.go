@@ -110,7 +110,7 @@ func (e *entry) resolveFolders() {
 	folder := filepath.Dir(e.node.doc.file)
 	s.Cwd = e.options.Home
 	if cwd, ok := e.expandNode(e.cwd, asString); ok && cwd != "" {
-		s.Cwd = absolute(e.tilde(e.cwd, cwd), folder)
+		s.Cwd, s.OwnCwd = absolute(e.tilde(e.cwd, cwd), folder), true
 		folder = s.Cwd
 	}
 	if path, ok := e.expandNode(e.envFile, asString); ok && path != "" {
@@ -156,7 +156,7 @@ func (e *entry) resolveURL() {
 		return // reported already: there is no server of this kind with a url
 	}
 	// The parser's own error quotes the url, which can hold a token.
-	u, err := url.Parse(raw)
+	u, err := url.Parse(inFolder(raw, "/", escapeFolder))
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
 		e.problem(e.url.issue("not a usable url: it must look like https://host/path"))
 	}

@@ -35,7 +35,7 @@ func (s secretSet) addHeader(value string) {
 
 // addURL takes the user info and the query values of raw, plain and encoded.
 func (s secretSet) addURL(raw string) {
-	u, err := url.Parse(raw)
+	u, err := url.Parse(inFolder(raw, "", nil))
 	if err != nil {
 		return
 	}

@@ -5,6 +5,7 @@ import "fmt"
 const (
 	minDelayMillis = 10
 	maxAttempts    = 1_000_000
+	maxInstances   = 1000
 	// minNameLength leaves room for the hash of a shortened name.
 	minNameLength = 16
 	maxNameLength = 1024

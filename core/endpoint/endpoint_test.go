@@ -42,8 +42,9 @@ func (s *fakeServer) Forward(r *upstream.Request)          { s.requests <- r }
 func (s *fakeServer) Recall(*upstream.Request) bool        { return true }
 func (s *fakeServer) Notify(_ upstream.Caller, raw []byte) { s.notes <- string(raw) }
 func (s *fakeServer) SetLogLevel(string)                   {}
-func (s *fakeServer) Subscribe(string)                     {}
-func (s *fakeServer) Unsubscribe(string)                   {}
+func (s *fakeServer) Subscribe(upstream.Session, string)   {}
+func (s *fakeServer) Unsubscribe(upstream.Session, string) {}
+func (s *fakeServer) Shares(string, string) bool           { return true }
 func (s *fakeServer) Cancel(_ *upstream.Request, p []byte) bool {
 	s.cancelled <- string(p)
 	return true

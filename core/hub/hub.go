@@ -2,9 +2,7 @@ package hub
 
 import (
 	"bufio"
-	"bytes"
 	"context"
-	"errors"
 	"io"
 	"log/slog"
 	"slices"
@@ -28,9 +26,11 @@ type Server interface {
 	Notify(from upstream.Caller, raw []byte)
 	// SetLogLevel, Subscribe and Unsubscribe tell the server what clients want.
 	SetLogLevel(level string)
-	Subscribe(uri string)
-	Unsubscribe(uri string)
+	Subscribe(from upstream.Session, uri string)
+	Unsubscribe(from upstream.Session, uri string)
 	Cancel(r *upstream.Request, params []byte) bool
+	// Shares reports whether two sessions, by their ids, use the same connection.
+	Shares(one, other string) bool
 }
 
 // Deps is what a [Hub] needs from around it.
@@ -39,6 +39,11 @@ type Deps struct {
 	Lookup func(name string) (Server, bool)
 	// Servers are all of them.
 	Servers func() []Server
+	// Joined and Left, if there are any, tell of sessions: once a client is there, and
+	// when it has gone and all its requests are over.
+	Joined, Left func(s upstream.Session)
+	// Home is the user's home folder, which is no project.
+	Home string
 	// Ready is closed when the first lists are complete, or late enough: until
 	// then tools/list is held.
 	Ready <-chan struct{}
@@ -63,8 +68,10 @@ type Hub struct {
 
 	mu sync.Mutex
 	// bye is why the app is about to end; "" while it is not.
-	bye      string
-	catalog  *catalog.Catalog
+	bye     string
+	catalog *catalog.Catalog
+	// own are the catalogs of sessions that see another one, by their ids.
+	own      map[string]*catalog.Catalog
 	sessions []*session
 	lastID   int
 }
@@ -84,6 +91,8 @@ type Peer struct {
 	// PID of the bridge and the folder its client works in.
 	PID int
 	CWD string
+	// ProjectDir is the folder that the client itself says it works in, "" for none.
+	ProjectDir string
 	// Registered is the name under which the client has the funnel.
 	Registered string
 	// Resume is what an app last told the bridge about this session; "" at first.
@@ -130,6 +139,9 @@ func (h *Hub) detach(s *session) {
 	h.sessions = slices.DeleteFunc(h.sessions, func(other *session) bool { return other == s })
 	h.mu.Unlock()
 	h.noteLanding()
+	if h.deps.Left != nil {
+		h.deps.Left(s)
+	}
 	h.deps.Board.RemoveSession(s.id)
 	h.deps.Events.Publish(status.Event{Name: status.EventSessionDetached, Session: s.id})
 }
@@ -150,9 +162,13 @@ func (h *Hub) all() []*session {
 }
 
 // SetCatalog replaces what clients are shown.
-func (h *Hub) SetCatalog(c *catalog.Catalog) {
+func (h *Hub) SetCatalog(c *catalog.Catalog) { h.SetCatalogs(c, nil) }
+
+// SetCatalogs replaces what clients are shown: own to the sessions with these ids, and
+// c to all others.
+func (h *Hub) SetCatalogs(c *catalog.Catalog, own map[string]*catalog.Catalog) {
 	h.mu.Lock()
-	h.catalog = c
+	h.catalog, h.own = c, own
 	h.mu.Unlock()
 	select {
 	case h.changed <- struct{}{}:
@@ -164,6 +180,16 @@ func (h *Hub) SetCatalog(c *catalog.Catalog) {
 func (h *Hub) Catalog() *catalog.Catalog {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	return h.catalog
+}
+
+// catalogOf returns what a session is shown.
+func (h *Hub) catalogOf(session string) *catalog.Catalog {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if own := h.own[session]; own != nil {
+		return own
+	}
 	return h.catalog
 }
 
@@ -189,53 +215,4 @@ func (h *Hub) Run(ctx context.Context) error {
 			s.listsMayDiffer()
 		}
 	}
-}
-
-// ErrUnknownTool says that no tool of that name is exposed.
-var ErrUnknownTool = errors.New("there is no such tool; `mcp-funnel tools` lists them")
-
-// Call calls a tool by its exposed name for somebody who is no MCP client, and
-// returns the whole response. arguments is a JSON object.
-func (h *Hub) Call(ctx context.Context, name string, arguments []byte) (jsonrpc.Message, error) {
-	view := h.Catalog().View(catalog.Budget("", "", h.deps.NameLength()))
-	route, ok := view.Tool(name)
-	if !ok {
-		return jsonrpc.Message{}, ErrUnknownTool
-	}
-	server, ok := h.deps.Lookup(route.Server)
-	if !ok {
-		return jsonrpc.Message{}, ErrUnknownTool
-	}
-	params := append(append([]byte(`{"name":`), jsonrpc.Quote(name)...), `,"arguments":`...)
-	params = append(append(params, arguments...), '}')
-	m, err := jsonrpc.Parse(jsonrpc.NewRequest(1, "tools/call", params))
-	if err != nil {
-		return jsonrpc.Message{}, err
-	}
-	caller := &soleCaller{reply: make(chan []byte, 1)}
-	at, _ := jsonrpc.Lookup(m.Raw, m.Params, "name")
-	r := &upstream.Request{Message: m, Name: route.Quoted, NameAt: at, Label: name, Caller: caller}
-	server.Forward(r)
-	select {
-	case reply := <-caller.reply:
-		return jsonrpc.Parse(reply)
-	case <-ctx.Done():
-		server.Cancel(r, nil)
-		return jsonrpc.Message{}, context.Cause(ctx)
-	}
-}
-
-// soleCaller waits for the reply to one request.
-type soleCaller struct{ reply chan []byte }
-
-func (c *soleCaller) Reply(_ *upstream.Request, reply []byte) { c.reply <- bytes.Clone(reply) }
-
-func (c *soleCaller) Progress(*upstream.Request, []byte) {}
-
-func (c *soleCaller) Tell([]byte) {}
-
-func (c *soleCaller) Withdraw(*upstream.Question) {}
-
-func (c *soleCaller) Ask(q *upstream.Question) {
-	q.Refuse(&jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "the call was made from a command line, where nobody answers requests"})
 }

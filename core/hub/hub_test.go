@@ -43,8 +43,13 @@ func (s *fakeServer) Forward(r *upstream.Request) { s.requests <- r }
 
 func (s *fakeServer) Notify(_ upstream.Caller, raw []byte) { s.notes <- "notify " + string(raw) }
 func (s *fakeServer) SetLogLevel(level string)             { s.notes <- "level " + level }
-func (s *fakeServer) Subscribe(uri string)                 { s.notes <- "subscribe " + uri }
-func (s *fakeServer) Unsubscribe(uri string)               { s.notes <- "unsubscribe " + uri }
+func (s *fakeServer) Subscribe(_ upstream.Session, uri string) {
+	s.notes <- "subscribe " + uri
+}
+func (s *fakeServer) Unsubscribe(_ upstream.Session, uri string) {
+	s.notes <- "unsubscribe " + uri
+}
+func (s *fakeServer) Shares(string, string) bool { return true }
 
 func (s *fakeServer) Recall(*upstream.Request) bool { return s.parked }
 

@@ -114,6 +114,7 @@ func (nowhere) Forward(*upstream.Request)             {}
 func (nowhere) Recall(*upstream.Request) bool         { return true }
 func (nowhere) Notify(upstream.Caller, []byte)        {}
 func (nowhere) SetLogLevel(string)                    {}
-func (nowhere) Subscribe(string)                      {}
-func (nowhere) Unsubscribe(string)                    {}
+func (nowhere) Subscribe(upstream.Session, string)    {}
+func (nowhere) Unsubscribe(upstream.Session, string)  {}
+func (nowhere) Shares(string, string) bool            { return false }
 func (nowhere) Cancel(*upstream.Request, []byte) bool { return true }

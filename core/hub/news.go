@@ -13,8 +13,20 @@ import (
 
 // News gives a server's notification that belongs to no request to the clients that
 // want it.
-func (h *Hub) News(server string, m jsonrpc.Message) {
-	for _, s := range h.all() {
+func (h *Hub) News(server string, m jsonrpc.Message) { h.newsFor(h.all(), server, m) }
+
+// NewsFor is [Hub.News] for the sessions with these ids only.
+func (h *Hub) NewsFor(server string, sessions []string, m jsonrpc.Message) {
+	h.newsFor(h.among(sessions), server, m)
+}
+
+// among are the sessions with these ids.
+func (h *Hub) among(ids []string) []*session {
+	return slices.DeleteFunc(h.all(), func(s *session) bool { return !slices.Contains(ids, s.id) })
+}
+
+func (h *Hub) newsFor(sessions []*session, server string, m jsonrpc.Message) {
+	for _, s := range sessions {
 		if m.MethodName() == string(mcp.MethodNotificationResourceUpdated) {
 			s.updated(server, m)
 			continue
@@ -84,16 +96,16 @@ func (s *session) setLevel(m jsonrpc.Message) {
 
 // adjustLevel asks all servers for what the most curious client wants.
 func (h *Hub) adjustLevel() {
-	level := h.level()
+	level := levelOf(h.all())
 	for _, server := range h.deps.Servers() {
 		server.SetLogLevel(level)
 	}
 }
 
-// level is the least severe one that a client asked for, "" when none did.
-func (h *Hub) level() string {
+// levelOf is the least severe one that a client asked for, "" when none did.
+func levelOf(sessions []*session) string {
 	least := ""
-	for _, s := range h.all() {
+	for _, s := range sessions {
 		s.mu.Lock()
 		level := s.level
 		s.mu.Unlock()
@@ -107,7 +119,16 @@ func (h *Hub) level() string {
 // Wanted says what a server's new connection needs: the resources that clients
 // subscribed to, by its own URIs, and the level of its log.
 func (h *Hub) Wanted(server string) (subscriptions []string, level string) {
-	for _, s := range h.all() {
+	return wanted(h.all(), server)
+}
+
+// WantedBy is [Hub.Wanted] for the sessions with these ids only.
+func (h *Hub) WantedBy(server string, sessions []string) (subscriptions []string, level string) {
+	return wanted(h.among(sessions), server)
+}
+
+func wanted(sessions []*session, server string) (subscriptions []string, level string) {
+	for _, s := range sessions {
 		s.mu.Lock()
 		for _, route := range s.subscriptions {
 			if route.Server == server && !slices.Contains(subscriptions, route.Name) {
@@ -116,7 +137,7 @@ func (h *Hub) Wanted(server string) (subscriptions []string, level string) {
 		}
 		s.mu.Unlock()
 	}
-	return subscriptions, h.level()
+	return subscriptions, levelOf(sessions)
 }
 
 // subscribe sends a subscription on its way, and notes it when the server agreed.
@@ -142,7 +163,8 @@ func (s *session) unsubscribe(ctx context.Context, m jsonrpc.Message) {
 	s.resumed.Subscriptions = subscribed(s.subscriptions)
 	s.mu.Unlock()
 	s.tellResume()
-	if known && s.hub.subscribedTo(route) {
+	server, ok := s.hub.deps.Lookup(route.Server)
+	if known && ok && s.hub.subscribedTo(route, server, s) {
 		s.send(jsonrpc.NewResult(m.ID.Of(m.Raw), []byte("{}")))
 		return
 	}
@@ -159,9 +181,13 @@ func subscribed(subscriptions map[string]catalog.Route) []string {
 	return uris
 }
 
-// subscribedTo reports whether a client is subscribed to the resource.
-func (h *Hub) subscribedTo(route catalog.Route) bool {
+// subscribedTo reports whether a client that shares its connection with that of except
+// is subscribed to the resource.
+func (h *Hub) subscribedTo(route catalog.Route, server Server, except *session) bool {
 	return slices.ContainsFunc(h.all(), func(s *session) bool {
+		if s == except || !server.Shares(s.id, except.id) {
+			return false
+		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		for _, other := range s.subscriptions {
@@ -192,7 +218,7 @@ func (s *session) restore() {
 	}
 	for _, route := range routes {
 		if server, ok := s.hub.deps.Lookup(route.Server); ok {
-			server.Subscribe(route.Name)
+			server.Subscribe(s, route.Name)
 		}
 	}
 }
@@ -208,8 +234,8 @@ func (s *session) unsubscribeAll() {
 		s.hub.adjustLevel()
 	}
 	for _, route := range subscriptions {
-		if server, ok := s.hub.deps.Lookup(route.Server); ok && !s.hub.subscribedTo(route) {
-			server.Unsubscribe(route.Name)
+		if server, ok := s.hub.deps.Lookup(route.Server); ok && !s.hub.subscribedTo(route, server, s) {
+			server.Unsubscribe(s, route.Name)
 		}
 	}
 }

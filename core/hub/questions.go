@@ -56,8 +56,7 @@ func (s *session) Ask(q *upstream.Question) {
 		q.Refuse(&jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: why})
 		return
 	}
-	s.lastQuestion++
-	id := jsonrpc.Quote(fmt.Sprintf("%s-%d", s.nonce, s.lastQuestion))
+	id := s.nextID()
 	s.questions[string(id)] = q
 	if elicitation, ok := jsonrpc.LookupString(m.Raw, m.Params, "elicitationId"); ok && len(s.elicitations) < maxElicitations {
 		s.elicitations[elicitation] = true
@@ -99,9 +98,14 @@ func (s *session) Tell(notification []byte) {
 func (s *session) answered(m jsonrpc.Message) {
 	id := string(m.ID.Of(m.Raw))
 	s.mu.Lock()
-	q := s.questions[id]
+	q, own := s.questions[id], s.own[id]
 	delete(s.questions, id)
+	delete(s.own, id)
 	s.mu.Unlock()
+	if own != nil {
+		own <- m.Clone()
+		return
+	}
 	if q != nil { // else it was withdrawn, or another app asked
 		q.Answer(m)
 	}
@@ -141,7 +145,11 @@ func (s *session) notified(m jsonrpc.Message) {
 	case string(mcp.MethodNotificationProgress):
 		s.progressed(m)
 	case string(mcp.MethodNotificationInitialized):
+		s.join()
 	default:
+		if m.MethodName() == string(mcp.MethodNotificationRootsListChanged) {
+			s.forgetFolder()
+		}
 		// Roots changed, or something that we do not know.
 		for _, server := range s.hub.deps.Servers() {
 			server.Notify(s, m.Raw)

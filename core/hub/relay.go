@@ -109,7 +109,7 @@ func (s *session) vendor(m jsonrpc.Message) {
 		s.refuse(m.ID.Of(m.Raw), jsonrpc.CodeMethodNotFound, fmt.Sprintf("method %q is not known here", method))
 		return
 	}
-	s.take(m, servers[0], &upstream.Request{Message: m, Label: m.MethodName(), Caller: s}, nil)
+	s.take(m, servers[0], &upstream.Request{Message: m, Label: m.MethodName(), Caller: s, From: s}, nil)
 }
 
 // forward sends m to where route leads, with the server's own name at the place of the
@@ -120,7 +120,7 @@ func (s *session) forward(m jsonrpc.Message, route catalog.Route, at jsonrpc.Spa
 		s.refuse(m.ID.Of(m.Raw), jsonrpc.CodeInvalidParams, fmt.Sprintf("server %q of %q was taken out of the config", route.Server, label))
 		return
 	}
-	s.take(m, server, &upstream.Request{Message: m, Name: route.Quoted, NameAt: at, Label: label, Caller: s}, landed)
+	s.take(m, server, &upstream.Request{Message: m, Name: route.Quoted, NameAt: at, Label: label, Caller: s, From: s}, landed)
 }
 
 // take notes the request and gives it to the server.

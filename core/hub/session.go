@@ -52,6 +52,15 @@ type session struct {
 	level string
 	// subscriptions are the resources that it wants to know of, by the URI it uses.
 	subscriptions map[string]catalog.Route
+	// folder is the project's, "" while it is not known; folders counts how often the
+	// client said that it may be another one now.
+	folder  string
+	folders int
+	// own are our own requests that the client has not answered, by our id as it is on
+	// the wire.
+	own map[string]chan jsonrpc.Message
+	// joined: the servers know of the session.
+	joined bool
 	// questions of servers that it has not answered, by our id as it is on the wire;
 	// lastQuestion counts them, and nonce tells them from those of another app.
 	questions    map[string]*upstream.Question
@@ -91,6 +100,7 @@ func newSession(h *Hub, id string, peer Peer) *session {
 		told:       peer.Resume,
 
 		subscriptions: make(map[string]catalog.Route),
+		own:           make(map[string]chan jsonrpc.Message),
 		questions:     make(map[string]*upstream.Question),
 		nonce:         rand.Text()[:8],
 		elicitations:  make(map[string]bool),
@@ -270,7 +280,7 @@ func (s *session) view() *catalog.View {
 	s.mu.Lock()
 	budget := s.budget
 	s.mu.Unlock()
-	return s.hub.Catalog().View(budget)
+	return s.hub.catalogOf(s.id).View(budget)
 }
 
 func (s *session) status() status.Session {

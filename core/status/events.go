@@ -12,8 +12,10 @@ import (
 type Event struct {
 	Name   string `json:"event"`
 	Server string `json:"server,omitempty"`
-	Time   Time   `json:"time"`
-	State  State  `json:"state,omitempty"`
+	// Instance is the folder or the session of a server's instance, where it has several.
+	Instance string `json:"instance,omitempty"`
+	Time     Time   `json:"time"`
+	State    State  `json:"state,omitempty"`
 
 	PID             int    `json:"pid,omitempty"`
 	ProtocolVersion string `json:"protocolVersion,omitempty"`

@@ -59,6 +59,7 @@ func (u *Upstream) connect(ctx context.Context, entry config.Server) attemptResu
 	}
 	l := newLink(entry.Name, entry.CallTimeout)
 	l.transport, l.again = transport, u.takeBack
+	l.owner = u.deps.owner
 	l.news = func(m jsonrpc.Message) { u.deps.News(u.name, m) }
 	transport.Start(l)
 	result := attemptResult{link: l, fingerprint: entry.Fingerprint()}
@@ -161,14 +162,14 @@ func (u *Upstream) Notify(_ Caller, raw []byte) {
 }
 
 // Subscribe tells the server that somebody wants to know of a resource.
-func (u *Upstream) Subscribe(uri string) {
+func (u *Upstream) Subscribe(_ Session, uri string) {
 	if l := u.connection(); l != nil {
 		l.post(mcp.MethodResourcesSubscribe, uriParams(uri))
 	}
 }
 
 // Unsubscribe tells the server that nobody wants to know of a resource any more.
-func (u *Upstream) Unsubscribe(uri string) {
+func (u *Upstream) Unsubscribe(_ Session, uri string) {
 	if l := u.connection(); l != nil {
 		l.post(mcp.MethodResourcesUnsubscribe, uriParams(uri))
 	}

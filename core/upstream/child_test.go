@@ -175,6 +175,15 @@ func answerChild(mode, argument string, id json.RawMessage, method, tool string,
 			crowd.add(id, line)
 		case mode == "string-id":
 			fmt.Printf(`{"jsonrpc":"2.0","id":"%s","result":{"content":[]}}`+"\n", id)
+		case tool == "ask-both":
+			asking.add(id)
+		case tool == "where":
+			dir, _ := os.Getwd()
+			where, err := json.Marshal([]string{dir, os.Getenv("WHERE"), strings.Join(os.Args[1:], " "), strconv.Itoa(os.Getpid())})
+			if err != nil {
+				panic(err)
+			}
+			result(string(where))
 		case tool == "shut":
 			result(`{"content":[]}`)
 			_ = os.Stdin.Close()
@@ -192,6 +201,33 @@ func answerChild(mode, argument string, id json.RawMessage, method, tool string,
 		}
 	case "ping":
 		result("{}")
+	case "":
+		asking.answered(id, line)
+	}
+}
+
+// asking waits for two calls, asks a question for each, and answers each call with the
+// answer to its question.
+var asking askingBoth
+
+type askingBoth struct{ calls []json.RawMessage }
+
+func (a *askingBoth) add(id json.RawMessage) {
+	if a.calls = append(a.calls, id); len(a.calls) == 2 {
+		for i := range a.calls {
+			fmt.Printf(`{"jsonrpc":"2.0","id":%d,"method":"sampling/createMessage","params":{}}`+"\n", i)
+		}
+	}
+}
+
+func (a *askingBoth) answered(question json.RawMessage, line []byte) {
+	i, err := strconv.Atoi(string(question))
+	if err != nil {
+		return
+	}
+	fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":%s}`+"\n", a.calls[i], line[:len(line)-1])
+	if a.calls[i] = nil; a.calls[0] == nil && a.calls[1] == nil {
+		a.calls = nil
 	}
 }
 

@@ -17,7 +17,11 @@
 //	                                                         ▲ ok                  │ attempts used up
 //	                                                         └──────────────── slow_probe (for ever)
 //
-// The state idle belongs to servers of scope project and session.
+// A server of scope project or session is not one Upstream but a set of them, its
+// instances: one for each project folder or client session, started when a session first
+// needs it and ended some time after its last session left. The state idle is that of a
+// server without instances; otherwise it has the state of its worst one. Both kinds are a
+// [Server] to the rest of the program.
 //
 // Every attempt opens a fresh [Transport], and the next one begins only when the
 // transport of the last one is closed and its processes are gone, so there is

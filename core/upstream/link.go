@@ -26,6 +26,9 @@ type Request struct {
 	Label string
 	// Caller gets the reply.
 	Caller Caller
+	// From is the client session that asks; nil when it is none. Servers with instances
+	// need it.
+	From Session
 
 	// withdrawn: the caller wants no reply any more.
 	withdrawn atomic.Bool
@@ -33,6 +36,9 @@ type Request struct {
 	// belong to the upstream, under its mu.
 	until time.Time
 	timer *time.Timer
+	// taken is the instance that got it, of a server that has several. It belongs to
+	// that server, under its mu.
+	taken *Upstream
 }
 
 // Caller is who made a [Request]. Its methods must not block; the bytes belong
@@ -78,6 +84,8 @@ type link struct {
 	logging bool
 	// news takes the notifications that belong to no request.
 	news func(m jsonrpc.Message)
+	// owner, if there is one, gives whoever all that comes unasked is for; it may give nil.
+	owner func() Caller
 	// received counts the messages that came.
 	received atomic.Uint64
 

@@ -1,10 +1,12 @@
 package upstream
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -22,6 +24,16 @@ type Lists struct {
 // Empty reports whether there is nothing at all.
 func (l Lists) Empty() bool {
 	return len(l.Tools)+len(l.Prompts)+len(l.Resources)+len(l.Templates) == 0 && l.Instructions == ""
+}
+
+// equal reports whether both are the same, byte for byte and in the same order.
+func (l Lists) equal(other Lists) bool {
+	for _, kind := range AllKinds() {
+		if !slices.EqualFunc(*kind.Of(&l), *kind.Of(&other), bytes.Equal) {
+			return false
+		}
+	}
+	return l.Instructions == other.Instructions
 }
 
 // Kind is a kind of list.

@@ -59,8 +59,8 @@ func (q *Question) settle() bool {
 }
 
 // receiveRequest hands a server's request to the client that provably caused it: the
-// one on whose request's stream it came, or the only one with requests under way.
-// Nobody else may see it.
+// one on whose request's stream it came, or the only one with requests under way, or the
+// only one who uses the connection at all. Nobody else may see it.
 func (l *link) receiveRequest(m jsonrpc.Message, cause int64) {
 	// If an answer cannot be sent the connection is over, which Done tells.
 	send := func(raw []byte) { _ = l.send(raw) }
@@ -74,6 +74,9 @@ func (l *link) receiveRequest(m jsonrpc.Message, cause int64) {
 	caller := l.callerOf(cause)
 	if caller == nil {
 		caller = l.soleCaller()
+	}
+	if caller == nil && l.owner != nil {
+		caller = l.owner()
 	}
 	l.mu.Lock()
 	q.caller = caller

@@ -40,6 +40,23 @@ func (u *Upstream) publish(before machine, in input) {
 // introduce puts a server on the board that Run will start, so that it has its
 // place there from the beginning.
 func (u *Upstream) introduce() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.shown = u.firstShown()
+	u.deps.tell(u.shown)
+}
+
+// tell puts what a server shows where it belongs.
+func (d *Deps) tell(s status.Server) {
+	if d.show != nil {
+		d.show(s)
+		return
+	}
+	d.Board.SetServer(s)
+}
+
+// firstShown is what a server shows that Run will start.
+func (u *Upstream) firstShown() status.Server {
 	state := status.Connecting
 	switch u.wish() {
 	case inDisabled:
@@ -48,14 +65,11 @@ func (u *Upstream) introduce() {
 		state = status.Invalid
 	default:
 	}
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.shown = status.Server{
+	return status.Server{
 		Name: u.name, State: state, Since: status.At(u.machine.since), Transport: string(u.entry.Type),
 		MaxAttempts: u.machine.policy.MaxAttempts, Enabled: u.on && u.entry.Enabled, Instances: []status.Instance{},
 		Tools: len(u.lists.Tools), Prompts: len(u.lists.Prompts), Resources: len(u.lists.Resources), Stale: !u.lists.Empty(),
 	}
-	u.deps.Board.SetServer(u.shown)
 }
 
 // show puts the present status on the board.
@@ -92,8 +106,8 @@ func (u *Upstream) show() {
 		s.NextAttemptAt = status.At(m.wakeAt)
 	}
 	u.shown = s
-	if !u.ended { // else its place on the board is given up already
-		u.deps.Board.SetServer(s)
+	if u.ended == "" { // else its place on the board is given up already
+		u.deps.tell(s)
 	}
 }
 
@@ -155,12 +169,18 @@ func (u *Upstream) announceLoss(err error) {
 
 // announce publishes an event and logs it: the same failure again only for those
 // who debug.
-func (u *Upstream) announce(event status.Event) {
-	u.deps.Events.Publish(event)
-	if u.deps.Note != nil {
-		u.deps.Note(u.name, strings.TrimSpace(event.Name+" "+event.Error+event.Reason))
+func (u *Upstream) announce(event status.Event) { u.deps.announce(event) }
+
+func (d *Deps) announce(event status.Event) {
+	event.Instance = d.instance
+	d.Events.Publish(event)
+	if d.Note != nil {
+		d.Note(event.Server, strings.TrimSpace(event.Name+" "+event.Error+event.Reason))
 	}
 	attrs := []any{"event", event.Name, "server", event.Server, "state", event.State}
+	if event.Instance != "" {
+		attrs = append(attrs, "instance", event.Instance)
+	}
 	if text := event.Error + event.Reason; text != "" {
 		attrs = append(attrs, "err", text)
 	}
@@ -173,8 +193,8 @@ func (u *Upstream) announce(event status.Event) {
 			attrs = append(attrs, "downMs", *event.DownMs)
 		}
 	case status.EventSlowProbeAttempt:
-		u.deps.Log.Debug("server", append(attrs, "n", event.N)...)
+		d.Log.Debug("server", append(attrs, "n", event.N)...)
 		return
 	}
-	u.deps.Log.Info("server", attrs...)
+	d.Log.Info("server", attrs...)
 }

@@ -45,14 +45,14 @@ func (u *Upstream) admit(r *Request) (*link, *jsonrpc.Error) {
 	if u.link != nil {
 		return u.link, nil
 	}
-	if u.ended {
-		return nil, u.refusal(r, "is not there any more: it was taken out of the config, or the app quits")
+	if u.ended != "" {
+		return nil, u.refusal(r, u.ended)
 	}
 	switch u.shown.State {
 	case status.Disabled:
-		return nil, u.refusal(r, "is switched off; enable it in the tray menu or with `mcp-funnel enable`")
+		return nil, u.refusal(r, wordsOff)
 	case status.Invalid:
-		return nil, u.refusal(r, "has a wrong entry in the config: "+u.shown.LastError)
+		return nil, u.refusal(r, wordsWrong+u.shown.LastError)
 	case status.NeedsAuth:
 		return nil, u.refusal(r, "needs a log-in: "+u.shown.LastError)
 	case status.Idle, status.Connecting, status.Connected, status.Reconnecting, status.SlowProbe:
@@ -86,12 +86,21 @@ func (u *Upstream) retire(l *link) {
 }
 
 // refusal is the error of a call that was not sent.
-func (u *Upstream) refusal(r *Request, why string) *jsonrpc.Error {
+func (u *Upstream) refusal(r *Request, why string) *jsonrpc.Error { return notCalled(u.name, r, why) }
+
+func notCalled(server string, r *Request, why string) *jsonrpc.Error {
 	return &jsonrpc.Error{
 		Code:    jsonrpc.CodeServerError,
-		Message: fmt.Sprintf("%q was not called: server %q %s", r.Label, u.name, why),
+		Message: fmt.Sprintf("%q was not called: server %q %s", r.Label, server, why),
 	}
 }
+
+// Words for why a server takes no requests.
+const (
+	wordsOff   = "is switched off; enable it in the tray menu or with `mcp-funnel enable`"
+	wordsWrong = "has a wrong entry in the config: "
+	wordsGone  = "is not there any more: it was taken out of the config, or the app quits"
+)
 
 // expire refuses a parked request whose time is over.
 func (u *Upstream) expire(r *Request) {

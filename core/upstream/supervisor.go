@@ -9,7 +9,7 @@ import (
 	"mcp-funnel/core/config"
 )
 
-// Supervisor runs one [Upstream] for each configured server and keeps the set in
+// Supervisor runs one [Server] for each configured server and keeps the set in
 // step with the config.
 type Supervisor struct {
 	deps Deps
@@ -23,11 +23,14 @@ type Supervisor struct {
 	// leaving are members taken out whose servers are still being stopped: a
 	// server of the same name waits for that.
 	leaving map[string]*member
+	// sessions are the client sessions there are, by id.
+	sessions map[string]Session
 }
 
 // member is an upstream in the set and the life of its Run.
 type member struct {
-	upstream *Upstream
+	upstream Server
+	scope    config.Scope
 	started  bool
 	cancel   context.CancelFunc
 	done     chan struct{} // closed when Run returned
@@ -41,6 +44,8 @@ func NewSupervisor(deps Deps) *Supervisor {
 		applied: make(chan struct{}, 1),
 		set:     make(map[string]*member),
 		leaving: make(map[string]*member),
+
+		sessions: make(map[string]Session),
 	}
 }
 
@@ -53,11 +58,17 @@ func (s *Supervisor) Apply(entries []config.Server, off func(name string) bool) 
 	for _, entry := range entries {
 		order = append(order, entry.Name)
 		if m, ok := s.set[entry.Name]; ok {
-			m.upstream.Apply(entry)
-			continue
+			if m.scope == scopeOf(entry) {
+				m.upstream.Apply(entry)
+				continue
+			}
+			s.leave(entry.Name, m) // its successor is of another kind
 		}
-		m := &member{upstream: New(entry, !off(entry.Name), s.deps), done: make(chan struct{})}
+		m := &member{upstream: newServer(entry, !off(entry.Name), s.deps), scope: scopeOf(entry), done: make(chan struct{})}
 		m.upstream.introduce()
+		for _, session := range s.sessions {
+			m.upstream.joined(session)
+		}
 		s.set[entry.Name] = m
 	}
 	for name, m := range s.set {
@@ -130,8 +141,29 @@ func (s *Supervisor) run(ctx context.Context, name string, m, previous *member) 
 	}
 }
 
+// Joined tells the servers of a client session, which may not have asked for anything
+// yet.
+func (s *Supervisor) Joined(session Session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sessions[session.ID()] = session
+	for _, m := range s.set {
+		m.upstream.joined(session)
+	}
+}
+
+// Left tells the servers that a client session is over, and all its requests.
+func (s *Supervisor) Left(session Session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.sessions, session.ID())
+	for _, m := range s.set {
+		m.upstream.left(session)
+	}
+}
+
 // Lookup finds a server by name.
-func (s *Supervisor) Lookup(name string) (*Upstream, bool) {
+func (s *Supervisor) Lookup(name string) (Server, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m, ok := s.set[name]
@@ -142,10 +174,10 @@ func (s *Supervisor) Lookup(name string) (*Upstream, bool) {
 }
 
 // Upstreams returns all servers, in the order of the config.
-func (s *Supervisor) Upstreams() []*Upstream {
+func (s *Supervisor) Upstreams() []Server {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := make([]*Upstream, 0, len(s.order))
+	all := make([]Server, 0, len(s.order))
 	for _, name := range s.order {
 		all = append(all, s.set[name].upstream)
 	}

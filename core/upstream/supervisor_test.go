@@ -23,7 +23,11 @@ func TestServerThatLeftIsNotShownAgain(t *testing.T) {
 		t.Fatalf("at first: %+v", servers)
 	}
 	s.Apply(nil, func(string) bool { return false })
-	u.show()
+	one, ok := u.(*Upstream)
+	if !ok {
+		t.Fatal("no single server")
+	}
+	one.show()
 	if servers := board.Snapshot().Servers; len(servers) != 0 {
 		t.Errorf("it is shown again: %+v", servers)
 	}

@@ -36,6 +36,10 @@ type Deps struct {
 	// URIs, and the log level they want, "" for none. It is asked for each new
 	// connection.
 	Wanted func(server string) (subscriptions []string, level string)
+	// NewsFor and WantedBy are News and Wanted for a server whose connection only those
+	// sessions use, by their ids. Servers that all share do without.
+	NewsFor  func(server string, sessions []string, m jsonrpc.Message)
+	WantedBy func(server string, sessions []string) (subscriptions []string, level string)
 	// Note, if there is one, writes a remark into the server's own log.
 	Note func(server, text string)
 	// Log gets one line for a change of state.
@@ -44,6 +48,11 @@ type Deps struct {
 	Random func() float64
 	// starts is shared by all servers; [NewSupervisor] and [New] see to it.
 	starts *starts
+	// For an instance of a server that has several: its name, who is told what it shows
+	// instead of the board, and the only session that uses it, if there is just one.
+	instance string
+	show     func(status.Server)
+	owner    func() Caller
 }
 
 // Upstream is one configured server. See the package comment for its life.
@@ -83,8 +92,8 @@ type Upstream struct {
 	// were read with.
 	lists   Lists
 	listsOf string
-	// ended: it takes no requests any more and is not shown.
-	ended bool
+	// ended is why it takes no requests any more and is not shown; "" while it does.
+	ended string
 }
 
 // orders are wishes that Run has not yet carried out. Newer ones replace older.
@@ -370,10 +379,15 @@ func (u *Upstream) shutDown() {
 
 // leave takes the server out of sight: it was taken out of the config, and stopping
 // it may take a while.
-func (u *Upstream) leave() {
+func (u *Upstream) leave() { u.leaveBecause(wordsGone) }
+
+// leaveBecause takes the server out of sight, and requests are told why.
+func (u *Upstream) leaveBecause(why string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.ended = true
+	if u.ended == "" {
+		u.ended = why
+	}
 }
 
 // end refuses what is still parked.
@@ -400,7 +414,7 @@ func (u *Upstream) Settled() <-chan struct{} { return u.settled }
 func (u *Upstream) Lists() (lists Lists, visible bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.lists, u.shown.State != status.Disabled && u.shown.State != status.Invalid && !u.ended
+	return u.lists, u.shown.State != status.Disabled && u.shown.State != status.Invalid && u.ended == ""
 }
 
 // LastGood returns the last good lists and the fingerprint of the entry with which
