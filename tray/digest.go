@@ -31,7 +31,11 @@ type digest struct {
 	// first is when it was shown first; members whom it is about, nil: not shown.
 	first   time.Time
 	members []string
-	title   string
+	// others are those that a notice of recoveries says are still down.
+	others []string
+	title  string
+	// stale: it is on the screen with members that it is not true of any more.
+	stale bool
 }
 
 // flush tells the news, once the first of them has waited for the others.
@@ -88,7 +92,7 @@ func (d *teller) tell(k kind, names []string, oldest time.Time) {
 		return
 	}
 	for _, name := range names {
-		d.contradict(name, k == kindRecovery)
+		d.takeOut(name, k)
 		d.told(name, true)
 		if s := d.servers[name]; k == kindRecovery {
 			d.notices = append(d.notices, recoveryNotice(s))
@@ -119,33 +123,46 @@ func (d *teller) members(place *digest, k kind, names []string, oldest time.Time
 func (d *teller) digest(place *digest, k kind, members, names []string) (n Notice, news bool) {
 	before := *place
 	*place = digest{} // the new one takes its place: it is not closed
-	for _, name := range names {
-		d.contradict(name, k == kindRecovery)
-	}
 	now := digest{kind: k, first: d.at.now, members: members}
 	if before.kind == k && len(members) > len(names) {
 		now.first = before.first
 	}
-	*place = now
-	probing := true
-	var closes, others []string
+	if k == kindRecovery {
+		for _, name := range slices.Concat(before.members, before.others) {
+			if one := d.t.servers[name]; one.fault != "" && one.told != "" {
+				now.others = append(now.others, name)
+			}
+		}
+	}
+	var closes []string
 	for _, name := range members {
-		probing = probing && d.t.servers[name].fault == status.SlowProbe
 		if d.t.servers[name].shown {
 			closes = append(closes, serverKey(name))
 		}
 	}
-	for _, name := range before.members {
-		if k == kindRecovery && d.t.servers[name].fault != "" {
-			others = append(others, name)
-		}
-	}
 	for _, name := range names {
+		d.takeOut(name, k)
 		d.told(name, false)
 	}
-	n = digestNotice(k, members, others, probing)
-	n.Closes, place.title = closes, n.Title
+	n = d.digestNotice(now)
+	n.Closes, now.title = closes, n.Title
+	*place = now
 	return n, n.Title != before.title || !slices.Equal(members, before.members)
+}
+
+// digestNotice tells what g is about; a sole member as in a notice of its own.
+func (d *teller) digestNotice(g digest) Notice {
+	probing := true
+	for _, name := range g.members {
+		probing = probing && d.t.servers[name].told == status.SlowProbe
+	}
+	n := digestNotice(g.kind, g.members, g.others, probing)
+	if first := g.members[0]; len(g.members) == 1 {
+		key := n.Key
+		n = faultNotice(d.servers[first], d.t.servers[first].told)
+		n.Key = key
+	}
+	return n
 }
 
 // told notes that the news of a server was told, in a notice of its own or not.
@@ -158,16 +175,69 @@ func (d *teller) told(name string, alone bool) {
 	d.t.servers[name] = one
 }
 
-// contradict closes a notice about several servers that is not true of one of them
-// any more: it is up or down now.
-func (d *teller) contradict(name string, up bool) {
-	for _, g := range []struct {
-		*digest
-		key string
-	}{{&d.t.several, keySeveral}, {&d.t.logins, keyLogins}} {
-		if (g.kind == kindRecovery) != up && slices.Contains(g.members, name) {
+// place is where a notice about several servers can be on the screen.
+type place struct {
+	*digest
+	key string
+}
+
+func (d *teller) places() []place {
+	return []place{{&d.t.several, keySeveral}, {&d.t.logins, keyLogins}}
+}
+
+// takeOut takes a server out of the notices about several, because there is one that
+// tells what is new of it, which is k.
+func (d *teller) takeOut(name string, k kind) {
+	if k == kindRecovery {
+		d.notDown(name)
+		return
+	}
+	d.notUp(name)
+	d.leave(name)
+}
+
+// notDown notes that no notice about several may say that a server is down.
+func (d *teller) notDown(name string) {
+	d.leave(name)
+	for _, g := range d.places() {
+		if slices.Contains(g.others, name) {
+			g.members, g.stale = nil, true
+		}
+	}
+}
+
+// notUp notes that no notice about several may say that a server works. Such a one is
+// not told again of the others: that is old news, and what it said of them is over.
+func (d *teller) notUp(name string) {
+	for _, g := range d.places() {
+		if g.kind == kindRecovery && slices.Contains(g.members, name) {
+			g.members, g.stale = nil, true
+		}
+	}
+}
+
+// leave takes a server out of the notices about faults of several.
+func (d *teller) leave(name string) {
+	for _, g := range d.places() {
+		if i := slices.Index(g.members, name); i >= 0 && g.kind != kindRecovery {
+			g.members, g.stale = slices.Delete(slices.Clone(g.members), i, i+1), true
+		}
+	}
+}
+
+// mend brings what is on the screen about several servers in line with what is left of
+// it: it is told again in its place, or closed.
+func (d *teller) mend() {
+	for _, g := range d.places() {
+		switch {
+		case !g.stale:
+		case len(g.members) == 0:
 			d.closes = append(d.closes, g.key)
 			*g.digest = digest{}
+		default:
+			n := d.digestNotice(*g.digest)
+			g.title, g.stale = n.Title, false
+			d.notices = append(d.notices, n)
 		}
 	}
 }

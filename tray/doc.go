@@ -19,7 +19,9 @@
 // others, and from three servers on are one notice, which takes up further ones for
 // ten seconds. A server that is lost again within ten minutes of its recovery gets
 // one notice in ten minutes from then on. Whatever is on the screen and not true any
-// more is closed, if nothing takes its place. After the start all is quiet for a
+// more is closed, if nothing takes its place; one about several servers is told again in
+// its place without those of whom it is not true. Switching notices off clears the
+// screen. After the start all is quiet for a
 // while; what outlasts that is told at its end.
 //
 // # Concurrency contract

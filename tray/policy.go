@@ -2,6 +2,7 @@ package tray
 
 import (
 	"maps"
+	"slices"
 	"time"
 
 	"mcp-funnel/core/status"
@@ -29,8 +30,10 @@ type tellings struct {
 	// several is the notice on the screen about several servers; logins the one
 	// about several that need a log-in.
 	several, logins digest
-	// config: the configuration's error was told and is not over.
-	config bool
+	// config is the configuration's error that was told and is not over; "" none.
+	config string
+	// on: notices were enabled at the last decision.
+	on bool
 }
 
 // telling is what is remembered of one server.
@@ -90,10 +93,12 @@ func decide(at moment, past tellings) ([]Notice, tellings, time.Time) {
 	}
 	d.flush()
 	d.decideConfig()
-	if !at.policy.Enabled {
-		d.forgetScreen()
-		return nil, d.t, time.Time{}
+	if at.policy.Enabled {
+		d.mend()
+	} else {
+		d.clearScreen()
 	}
+	d.t.on = at.policy.Enabled
 	if len(d.closes) > 0 {
 		d.notices = append([]Notice{{Closes: d.closes}}, d.notices...)
 	}
@@ -140,7 +145,7 @@ func (d *teller) drop(name string) {
 	if d.t.servers[name].shown {
 		d.closes = append(d.closes, serverKey(name))
 	}
-	d.contradict(name, true)
+	d.notDown(name)
 	delete(d.t.servers, name)
 }
 
@@ -219,28 +224,51 @@ func (d *teller) unsay(name string, one telling) telling {
 		d.closes = append(d.closes, serverKey(name))
 		one.shown = false
 	}
-	d.contradict(name, upright)
+	if upright {
+		d.notDown(name)
+	} else {
+		d.notUp(name)
+	}
 	return one
 }
 
-// decideConfig tells once that the configuration became unusable.
+// decideConfig tells that the configuration became unusable, and when it is so for
+// another reason.
 func (d *teller) decideConfig() {
 	problem := problem(d.at.snapshot.Config)
 	switch {
-	case problem == "" && d.t.config:
-		d.t.config = false
+	case problem == d.t.config:
+	case problem == "":
+		d.t.config = ""
 		d.closes = append(d.closes, keyConfig)
-	case problem != "" && !d.t.config && !d.mute():
-		d.t.config = true
+	case !d.mute():
+		d.t.config = problem
 		d.notices = append(d.notices, configNotice(problem))
 	}
 }
 
-// forgetScreen forgets what is on the screen, where nothing may be told about it.
-func (d *teller) forgetScreen() {
-	d.t.several, d.t.logins = digest{}, digest{}
-	for name, one := range d.t.servers {
+// clearScreen takes everything off the screen, once, where nothing may be told.
+func (d *teller) clearScreen() {
+	for _, g := range d.places() {
+		if g.members != nil || g.stale {
+			d.closes = append(d.closes, g.key)
+		}
+		*g.digest = digest{}
+	}
+	for _, name := range slices.Sorted(maps.Keys(d.t.servers)) {
+		one := d.t.servers[name]
+		if one.shown {
+			d.closes = append(d.closes, serverKey(name))
+		}
 		one.shown = false
 		d.t.servers[name] = one
 	}
+	if d.t.config != "" {
+		d.closes = append(d.closes, keyConfig)
+	}
+	d.closes = append(d.closes, keyCommand)
+	if !d.t.on {
+		d.closes = nil // that was done before
+	}
+	d.wake = time.Time{}
 }

@@ -21,6 +21,7 @@ type scene struct {
 	now      time.Duration // since noon, when the tray starts
 	wake     time.Time
 	told     []string
+	screen   map[string]Notice // by key
 }
 
 // usual is how most users have it.
@@ -52,6 +53,10 @@ func (s *scene) decide() {
 		}
 		for _, key := range n.Closes {
 			line += " -" + key
+			delete(s.screen, key)
+		}
+		if n.Title != "" {
+			s.screen[n.Key] = n
 		}
 		s.told = append(s.told, s.now.String()+line)
 	}
@@ -77,7 +82,7 @@ func play(t *testing.T, policy Policy, script string) []string {
 		"up": status.Connected, "lost": status.Reconnecting, "probe": status.SlowProbe, "login": status.NeedsAuth,
 		"starting": status.Connecting, "off": status.Disabled, "wrong": status.Invalid,
 	}
-	s := &scene{policy: policy}
+	s := &scene{policy: policy, screen: make(map[string]Notice)}
 	for line := range strings.Lines(strings.TrimSpace(script)) {
 		var at float64
 		var names, word string
@@ -100,8 +105,10 @@ func play(t *testing.T, policy Policy, script string) []string {
 			}
 		}
 		s.decide()
+		s.screenIsKnown(t)
 	}
 	s.pass(24 * time.Hour)
+	s.screenIsKnown(t)
 	return s.told
 }
 
@@ -152,11 +159,24 @@ func TestPolicy(t *testing.T) {
 		"too late to grow": {usual, "0 a,b,c probe\n13 d probe",
 			[]string{"2s 3 servers: slow probe", "15s d: slow probe"}},
 		"one of them recovers": {usual, "0 a,b,c,d probe\n20 b up\n60 a,c,d up",
-			[]string{"2s 4 servers: slow probe", "22s -several", "22s b recovered", "1m2s 3 servers recovered"}},
+			[]string{"2s 4 servers: slow probe", "22s b recovered", "22s 3 servers: slow probe", "1m2s 3 servers recovered"}},
 		"some recover": {usual, "0 a,b,c,d probe\n20 a,b,c up\n60 d up",
-			[]string{"2s 4 servers: slow probe", "22s 3 servers recovered", "1m2s d recovered"}},
+			[]string{"2s 4 servers: slow probe", "22s 3 servers recovered", "1m2s -several", "1m2s d recovered"}},
 		"it shrinks while it could grow": {usual, "0 a,b,c probe\n4 a,b up\n5 d probe\n20 d up",
-			[]string{"2s 3 servers: slow probe", "6s -several", "6s d: slow probe", "6s a recovered", "6s b recovered", "22s d recovered"}},
+			[]string{"2s 3 servers: slow probe", "6s d: slow probe", "6s a recovered", "6s b recovered", "6s c: slow probe", "22s d recovered"}},
+		"it follows when they are given up one by one": {usual, "0 a,b,c up\n10 a,b,c lost\n60 a probe\n75 b probe\n90 c probe",
+			[]string{
+				"22s 3 servers are reconnecting", "1m2s a: slow probe", "1m2s 2 servers are reconnecting",
+				"1m17s b: slow probe", "1m17s c is reconnecting", "1m32s -several", "1m32s c: slow probe",
+			}},
+		"from several log-ins to slow probe": {usual, "0 a,b,c,d login\n60 a,b,c probe\n90 d probe",
+			[]string{"2s 4 servers need a log-in", "1m2s 3 servers: slow probe", "1m2s d needs a log-in", "1m32s -several log-ins", "1m32s d: slow probe"}},
+		"from slow probe to several log-ins": {usual, "0 a,b,c probe\n60 a,b,c login",
+			[]string{"2s 3 servers: slow probe", "1m2s -several", "1m2s 3 servers need a log-in"}},
+		"one of them is switched off": {usual, "0 a,b,c,d probe\n20 a off\n30 b gone\n40 c,d off",
+			[]string{"2s 4 servers: slow probe", "20s 3 servers: slow probe", "30s 2 servers: slow probe", "40s -several"}},
+		"what is still down is switched off": {usual, "0 a,b,c,d probe\n20 a,b,c up\n60 d off",
+			[]string{"2s 4 servers: slow probe", "22s 3 servers recovered", "1m0s -several"}},
 		"logins together": {usual, "0 a,b,c login\n20 a,b,c up",
 			[]string{"2s 3 servers need a log-in", "22s -several log-ins", "22s 3 servers recovered"}},
 		"one fails again after they recovered": {usual, "0 a,b,c probe\n20 a,b,c up\n60 a probe",
@@ -177,6 +197,9 @@ func TestPolicy(t *testing.T) {
 			[]string{"2s x: slow probe", "1m2s x recovered", "2m2s x: slow probe", "8m20s -server x", "15m12s x is reconnecting", "16m40s -server x"}},
 		"flapping together": {usual, "0 a,b,c probe\n60 a,b,c up\n120 a,b,c probe\n180 a,b,c up\n240 a,b,c probe\n300 a,b,c up",
 			[]string{"2s 3 servers: slow probe", "1m2s 3 servers recovered", "2m2s 3 servers: slow probe", "3m0s -several"}},
+		"one of several flaps": {usual, "0 a,b,c probe\n60 a up\n120 a probe\n180 a up",
+			[]string{"2s 3 servers: slow probe", "1m2s a recovered", "1m2s 2 servers: slow probe", "2m2s a: slow probe", "3m0s -server a"}},
+
 		"not flapping": {usual, "0 x probe\n60 x up\n700 x probe\n760 x up",
 			[]string{"2s x: slow probe", "1m2s x recovered", "11m42s x: slow probe", "12m42s x recovered"}},
 		"short faults are no cycles": {usual, "0 x up\n10 x lost\n15 x up\n20 x lost\n25 x up\n30 x lost\n50 x up",
@@ -189,14 +212,21 @@ func TestPolicy(t *testing.T) {
 		"faults in it do not count as cycles": {quiet, "0 x probe\n5 x up\n10 x probe\n15 x up\n40 x probe\n50 x up",
 			[]string{"42s x: slow probe", "52s x recovered"}},
 
-		"the configuration is told once": {usual, "0 config broken\n1 config worse\n9 config fine\n20 config broken",
-			[]string{"0s Configuration error", "9s -config", "20s Configuration error"}},
+		"the configuration": {usual, "0 config broken\n1 config worse\n2 config worse\n9 config fine\n20 config broken",
+			[]string{"0s Configuration error", "1s Configuration error", "9s -config", "20s Configuration error"}},
 
 		"switched off": {Policy{After: time.Second}, "0 x probe\n1 config broken\n10 x up\n20 a,b,c probe", nil},
 		"switched on while it lasts": {Policy{After: time.Second}, "0 x probe\n0 config broken\n100 notices on",
 			[]string{"1m40s x: slow probe", "1m40s Configuration error"}},
-		"switched off while it lasts": {usual, "0 x probe\n10 notices off\n20 x up\n30 notices on\n40 x up", []string{"2s x: slow probe"}},
-		"switched off while it waits": {usual, "0 x probe\n1 notices off\n20 notices on", []string{"20s x: slow probe"}},
+		"switched off while it lasts": {usual, "0 x probe\n10 notices off\n20 x up\n30 notices on\n40 x up", []string{"2s x: slow probe", "10s -server x -command"}},
+		"switched off with a full screen": {usual, "0 a,b,c probe\n0 d,e,f login\n0 config broken\n20 x probe\n30 a,b,c,x up\n40 y probe\n50 notices off\n51 y up\n60 notices on",
+			[]string{
+				"0s Configuration error", "2s 3 servers: slow probe", "2s 3 servers need a log-in", "22s x: slow probe",
+				"32s 4 servers recovered -server x", "42s y: slow probe", "50s -several -several log-ins -server y -config -command",
+			}},
+		"switched off as it recovers": {usual, "0 x probe\n0 a,b,c login\n10 x up\n11 x off\n11 a off\n11 notices off\n12 notices off\n20 notices on",
+			[]string{"2s x: slow probe", "2s 3 servers need a log-in", "11s -server x", "11s 2 servers need a log-in", "11s -several log-ins -command"}},
+		"switched off while it waits": {usual, "0 x probe\n1 notices off\n20 notices on", []string{"1s -command", "20s x: slow probe"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(c.want, play(t, c.policy, c.script)); diff != "" {
@@ -222,6 +252,9 @@ func TestNoticeTexts(t *testing.T) {
 		notices, s.tellings, _ = decide(moment{
 			snapshot: status.Snapshot{Servers: s.servers}, now: noon.Add(s.now), policy: s.policy,
 		}, s.tellings)
+		if len(notices) == 2 && notices[0].Title == "" { // the one before is closed
+			notices = notices[1:]
+		}
 		if len(notices) != 1 {
 			t.Fatalf("%s: notices %+v", state, notices)
 		}
@@ -250,6 +283,23 @@ func TestNoticeTexts(t *testing.T) {
 	}
 }
 
+// screenIsKnown checks that what is remembered of the screen is what is on it.
+func (s *scene) screenIsKnown(t *testing.T) {
+	t.Helper()
+	for key, on := range map[string]bool{
+		keySeveral: s.tellings.several.members != nil, keyLogins: s.tellings.logins.members != nil,
+	} {
+		if n, shown := s.screen[key]; shown != on || s.tellings.several.stale || s.tellings.logins.stale {
+			t.Fatalf("on the screen is %+v, and remembered %+v: %q", n, s.tellings, s.told)
+		}
+	}
+	for _, server := range s.servers {
+		if n, shown := s.screen[serverKey(server.Name)]; shown != s.tellings.servers[server.Name].shown {
+			t.Fatalf("on the screen is %+v, and remembered %+v: %q", n, s.tellings.servers[server.Name], s.told)
+		}
+	}
+}
+
 // Whatever happens: it rests, what is told of is true, a server that never changes is
 // told of once, and nothing is told while notices are off.
 func FuzzPolicy(f *testing.F) {
@@ -259,7 +309,9 @@ func FuzzPolicy(f *testing.F) {
 		status.Connected, status.Reconnecting, status.SlowProbe, status.NeedsAuth, status.Connecting, status.Disabled,
 	}
 	f.Fuzz(func(t *testing.T, script []byte) {
-		s := &scene{policy: Policy{Enabled: true, After: time.Second, QuietAfterStart: 3 * time.Second}}
+		s := &scene{
+			policy: Policy{Enabled: true, After: time.Second, QuietAfterStart: 3 * time.Second}, screen: make(map[string]Notice),
+		}
 		for _, b := range script[:min(200, len(script))] {
 			switch server, what := b>>4&7, int(b&15); {
 			case b == 0xff:
@@ -269,11 +321,11 @@ func FuzzPolicy(f *testing.F) {
 			default:
 				s.pass(s.now + time.Duration(what-len(states))*time.Second)
 			}
-			told := len(s.told)
 			s.decide()
-			if !s.policy.Enabled && len(s.told) > told {
-				t.Fatalf("told while notices are off: %q", s.told)
+			if !s.policy.Enabled && len(s.screen) > 0 {
+				t.Fatalf("on the screen while notices are off: %v: %q", s.screen, s.told)
 			}
+			s.screenIsKnown(t)
 		}
 		s.policy.Enabled = true
 		s.decide()
@@ -282,11 +334,19 @@ func FuzzPolicy(f *testing.F) {
 			one := s.tellings.servers[server.Name]
 			switch server.State {
 			case status.SlowProbe, status.NeedsAuth:
+				for place, g := range map[string]digest{"several": s.tellings.several, "logins": s.tellings.logins} {
+					if slices.Contains(g.members, server.Name) && (g.kind == kindLogin) != (server.State == status.NeedsAuth) {
+						t.Fatalf("%s is in %s, and the notice %s says something else: %q", server.Name, server.State, place, s.told)
+					}
+				}
 				if one.told != server.State {
 					t.Fatalf("%s is in %s, and the user was told %q: %q", server.Name, server.State, one.told, s.told)
 				}
 			case status.Connecting, status.Reconnecting, status.Idle, status.Invalid:
 			case status.Connected, status.Disabled:
+				if slices.Contains(s.tellings.several.others, server.Name) || slices.Contains(s.tellings.logins.members, server.Name) {
+					t.Fatalf("%s is in %s, and a notice says that it is down: %q", server.Name, server.State, s.told)
+				}
 				if one.told != "" || !one.news.IsZero() {
 					t.Fatalf("%s is in %s, and the user still believes in %q: %q", server.Name, server.State, one.told, s.told)
 				}

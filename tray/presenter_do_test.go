@@ -94,15 +94,15 @@ func TestPresenterChangesSettings(t *testing.T) {
 		}
 		s.board.SetServer(probing("github", "gone"))
 		time.Sleep(time.Minute)
-		if got := s.posted(); len(got) != 0 {
-			t.Errorf("notices without the tick: %+v", got)
+		if got := s.posted(); len(got) != 1 || got[0].Title != "" || len(got[0].Closes) == 0 {
+			t.Errorf("notices without the tick, besides one that closes: %+v", got)
 		}
 		s.view.click <- click{entry: entryAutostart}
 		s.view.click <- click{entry: entryNotifications}
 		if a, n := ticks(); a || !n {
 			t.Errorf("after another: %v, %v", a, n)
 		}
-		if got := s.posted(); len(got) != 1 {
+		if got := s.posted(); len(got) != 2 || got[1].Title == "" {
 			t.Errorf("a fault that outlasted the time without the tick is told: %+v", got)
 		}
 		s.mu.Lock()

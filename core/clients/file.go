@@ -33,7 +33,7 @@ func takeSnapshot(path string) (snapshot, error) {
 		if _, err := os.Lstat(path); err == nil {
 			return s, fmt.Errorf("%s is a link to a file that does not exist", path)
 		}
-		return s, nil
+		return s, checkFolder(path, os.Geteuid())
 	}
 	if err != nil {
 		return s, fmt.Errorf("finding the client's file: %w", err)
@@ -47,6 +47,9 @@ func takeSnapshot(path string) (snapshot, error) {
 		return s, fmt.Errorf("%s is not a regular file", real) // reading a pipe would wait
 	case info.Size() > maxFileSize:
 		return s, fmt.Errorf("%s is larger than %d MiB: this is not a client's configuration", real, maxFileSize>>20)
+	}
+	if err := checkOwner(real, info, os.Geteuid()); err != nil {
+		return s, err
 	}
 	s.exists, s.mode = true, info.Mode().Perm()
 	if s.text, err = os.ReadFile(real); err != nil {
