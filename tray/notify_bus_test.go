@@ -254,8 +254,13 @@ func TestNotifierKnowsWhatIsShownLate(t *testing.T) {
 		shown := <-server.Shown()
 		ids[shown.Summary] = shown.ID
 	}
-	if id := <-server.Closed(); id != ids["b"] {
-		t.Errorf("closed %d, want %d, which was not to be shown any more", id, ids["b"])
+	select {
+	case id := <-server.Closed():
+		if id != ids["b"] {
+			t.Errorf("closed %d, want %d, which was not to be shown any more", id, ids["b"])
+		}
+	case <-time.After(5 * time.Second):
+		t.Error("what was not to be shown any more stays")
 	}
 	err := traytest.Poll(5*time.Second, func() error {
 		n.mu.Lock()
