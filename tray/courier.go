@@ -39,21 +39,45 @@ func newCourier(notifier Notifier, events *status.Events, log *slog.Logger) *cou
 func (c *courier) post(n Notice) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.waiting = slices.DeleteFunc(c.waiting, func(other Notice) bool {
-		dead := other.Title != "" && (other.Key == n.Key || slices.Contains(n.Closes, other.Key))
-		if dead {
-			n.Closes = append(slices.Clone(n.Closes), other.Closes...)
+	closes := slices.Clone(n.Closes)
+	var alive []Notice
+	for i, other := range c.waiting {
+		if other.Title == "" || other.Key != n.Key && !slices.Contains(n.Closes, other.Key) {
+			alive = append(alive, other)
+			continue
 		}
-		return dead
-	})
-	if len(c.waiting) == noticesWaiting {
-		c.waiting = slices.Delete(c.waiting, 0, 1)
+		for _, key := range other.Closes {
+			if !shows(c.waiting[i+1:], key) {
+				closes = append(closes, key)
+			}
+		}
 	}
-	c.waiting = append(c.waiting, n)
+	n.Closes = closes
+	c.waiting = dropOldest(append(alive, n))
 	select {
 	case c.wake <- struct{}{}:
 	default:
 	}
+}
+
+// shows reports whether one of notices is to be shown with that key: it is newer than
+// what was to be closed.
+func shows(notices []Notice, key string) bool {
+	return slices.ContainsFunc(notices, func(n Notice) bool { return n.Title != "" && n.Key == key })
+}
+
+// dropOldest makes room. The notice after it closes what it was to close, and what it
+// was to replace, which is out of date.
+func dropOldest(waiting []Notice) []Notice {
+	if len(waiting) <= noticesWaiting {
+		return waiting
+	}
+	oldest, next := waiting[0], &waiting[1]
+	next.Closes = slices.Concat(oldest.Closes, next.Closes)
+	if oldest.Title != "" {
+		next.Closes = append(next.Closes, oldest.Key)
+	}
+	return waiting[1:]
 }
 
 func (c *courier) take() (Notice, bool) {

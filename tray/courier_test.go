@@ -190,3 +190,33 @@ func TestFallbackTakesTextsAsTheyAre(t *testing.T) {
 		t.Errorf("sent %q, %q", title, body)
 	}
 }
+
+// What is dropped for want of room leaves nothing on the screen that it would have
+// closed or replaced.
+func TestCourierClosesForWhatItDrops(t *testing.T) {
+	c := newCourier(notifierFunc(hang), status.NewEvents(1, nil), slog.New(slog.DiscardHandler))
+	c.post(Notice{Closes: []string{"x"}})
+	c.post(Notice{Key: "a", Title: "a", Closes: []string{"y"}})
+	for i := range noticesWaiting {
+		c.post(Notice{Key: fmt.Sprint(i), Title: "t"})
+	}
+	if first, _ := c.take(); first.Key != "0" || !slices.Equal(first.Closes, []string{"x", "y", "a"}) || len(c.waiting) != noticesWaiting-1 {
+		t.Errorf("the oldest left is %+v, and %d more", first, len(c.waiting))
+	}
+}
+
+// A notice that takes over what an older one was to close does not close what was told
+// in between.
+func TestCourierKeepsWhatIsNewerThanItsClosing(t *testing.T) {
+	c := newCourier(notifierFunc(hang), status.NewEvents(1, nil), slog.New(slog.DiscardHandler))
+	c.post(Notice{Key: "several", Title: "3 servers", Closes: []string{"server a", "server b"}})
+	c.post(Notice{Key: "server a", Title: "a recovered"})
+	c.post(Notice{Key: "several", Title: "3 servers recovered"})
+	var got []string
+	for n, ok := c.take(); ok; n, ok = c.take() {
+		got = append(got, fmt.Sprintf("%s closes %q", n.Title, n.Closes))
+	}
+	if want := []string{`a recovered closes []`, `3 servers recovered closes ["server b"]`}; !slices.Equal(got, want) {
+		t.Errorf("waiting: %q, want %q", got, want)
+	}
+}

@@ -106,14 +106,7 @@ func TestNotificationIsClosed(t *testing.T) {
 	if err := item.Click("github", "Enabled"); err != nil {
 		t.Fatal(err)
 	}
-	select {
-	case id := <-d.notices.Closed():
-		if id != n.ID {
-			t.Errorf("closed %d, want %d", id, n.ID)
-		}
-	case <-time.After(10 * time.Second):
-		t.Error("not closed")
-	}
+	d.closed(t, n.ID)
 }
 
 func TestNotificationsTick(t *testing.T) {
@@ -139,4 +132,52 @@ func TestNotificationsTick(t *testing.T) {
 	if n := d.next(t); n.Summary != "github: slow probe" {
 		t.Errorf("%+v", n)
 	}
+}
+
+// closed fails the test unless the notification of that number is closed.
+func (d *desktop) closed(t *testing.T, want uint32) {
+	t.Helper()
+	select {
+	case id := <-d.notices.Closed():
+		if id != want {
+			t.Errorf("closed %d, want %d", id, want)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("not closed")
+	}
+}
+
+// What is on the screen when the user wants no notifications would stay there, true or
+// not.
+func TestNotificationsTickClearsTheScreen(t *testing.T) {
+	t.Parallel()
+	d := newDesktop(t)
+	a := startApp(t, d.address())
+	item := d.item(t, a)
+	a.set(probing("github", "gone"))
+	n := d.next(t)
+	a.wait("event notification.sent", 1)
+	if err := item.Click("Notifications"); err != nil {
+		t.Fatal(err)
+	}
+	d.closed(t, n.ID)
+	a.set(up("github", 1))
+	waitRow(t, item, "github: connected")
+	a.finish()
+	if len(d.notices.Shown()) > 0 || len(d.notices.Closed()) > 0 {
+		t.Error("more was shown or closed")
+	}
+}
+
+// Nobody would answer to their buttons, or close them when they are not true any more.
+func TestNotificationsDoNotOutliveTheApp(t *testing.T) {
+	t.Parallel()
+	d := newDesktop(t, "actions")
+	a := startApp(t, d.address())
+	d.item(t, a)
+	a.set(probing("github", "gone"))
+	n := d.next(t)
+	a.wait("event notification.sent", 1)
+	a.finish()
+	d.closed(t, n.ID)
 }

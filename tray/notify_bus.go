@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"html"
+	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/godbus/dbus/v5"
 
@@ -32,7 +34,7 @@ type DesktopNotifier struct {
 	asked chan noticeAction
 
 	conn *dbus.Conn // nil: not connected
-	// listening is the goroutine that hears of choices on conn.
+	// listening are the goroutines that hear of choices on conn, and of late answers.
 	listening sync.WaitGroup
 
 	mu sync.Mutex // for the fields below, which both goroutines use
@@ -42,6 +44,9 @@ type DesktopNotifier struct {
 	// notices has the last one with a key. It grows with the number of servers that
 	// were ever in trouble.
 	notices map[string]sent
+	// asking has the notices that the server was asked to show, by key, until it has
+	// answered. Another one with the key, or closing it, makes it forgotten.
+	asking map[string]*dbus.Call
 }
 
 // sent is a notice that the server has: its number there, and the MCP server whose
@@ -75,6 +80,21 @@ func (d *DesktopNotifier) Notify(ctx context.Context, n Notice) error {
 		return fmt.Errorf("showing a notification: %w", err)
 	}
 	return nil
+}
+
+// clear takes all notices off the screen.
+func (d *DesktopNotifier) clear(ctx context.Context) {
+	if d.conn == nil || !d.conn.Connected() || d.meet(ctx) != nil {
+		return
+	}
+	d.mu.Lock()
+	keys := slices.Sorted(maps.Keys(d.notices))
+	d.mu.Unlock()
+	for _, key := range keys {
+		if d.closeNotice(ctx, key) != nil {
+			return // the desktop does not answer
+		}
+	}
 }
 
 // Close ends the connection.
@@ -118,16 +138,56 @@ func (d *DesktopNotifier) notify(ctx context.Context, n Notice) error {
 		actions, server = []string{actionReconnect, reconnectTitle, actionShowLog, showLogTitle}, n.Server
 	}
 	const serverDecides = int32(-1)
-	var id uint32
-	err := d.server().CallWithContext(ctx, notificationsName+".Notify", 0,
-		appName, replaces, "", n.Title, body, actions, hints(n), serverDecides).Store(&id)
-	if err != nil {
-		return noServer(err)
-	}
+	return d.ask(ctx, n.Key, server, appName, replaces, "", n.Title, body, actions, hints(n), serverDecides)
+}
+
+// ask asks the server to show a notice with those arguments, which has the buttons of
+// the MCP server. An answer that comes after ctx has ended still counts.
+func (d *DesktopNotifier) ask(ctx context.Context, key, server string, arguments ...any) error {
+	const patience = time.Minute
+	answered, stop := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	object := d.server()
+	call := object.GoWithContext(answered, notificationsName+".Notify", 0, make(chan *dbus.Call, 1), arguments...)
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.notices[n.Key] = sent{id: id, server: server}
-	return nil
+	d.asking[key] = call
+	owner := d.owner
+	d.mu.Unlock()
+	select {
+	case <-call.Done:
+		stop()
+		return d.took(object, owner, key, server, call)
+	case <-ctx.Done():
+		d.listening.Go(func() {
+			<-call.Done
+			stop()
+			_ = d.took(object, owner, key, server, call) // that it failed was said
+		})
+		return ctx.Err()
+	}
+}
+
+// took notes that the server, which was owner, has taken a notice. One that is not
+// wanted any more is closed.
+func (d *DesktopNotifier) took(object dbus.BusObject, owner, key, server string, call *dbus.Call) error {
+	var id uint32
+	err := call.Store(&id)
+	d.mu.Lock()
+	wanted := d.asking[key] == call
+	if wanted {
+		delete(d.asking, key)
+	}
+	if wanted && err == nil {
+		d.notices[key] = sent{id: id, server: server}
+	}
+	stray := err == nil && owner == d.owner
+	for _, notice := range d.notices {
+		stray = stray && notice.id != id
+	}
+	d.mu.Unlock()
+	if stray {
+		object.Go(notificationsName+".CloseNotification", dbus.FlagNoReplyExpected, nil, id)
+	}
+	return noServer(err)
 }
 
 // closeNotice takes a notice off the screen, if there is one.
@@ -135,6 +195,7 @@ func (d *DesktopNotifier) closeNotice(ctx context.Context, key string) error {
 	d.mu.Lock()
 	notice, ok := d.notices[key]
 	delete(d.notices, key)
+	delete(d.asking, key)
 	d.mu.Unlock()
 	if !ok {
 		return nil
@@ -226,7 +287,7 @@ func (d *DesktopNotifier) meet(ctx context.Context) error {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.owner, d.notices = owner, make(map[string]sent)
+	d.owner, d.notices, d.asking = owner, make(map[string]sent), make(map[string]*dbus.Call)
 	if err != nil {
 		d.owner = ""
 		return noServer(err)

@@ -5,6 +5,7 @@ package tray
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -228,4 +229,102 @@ func TestNotifierHearsOfButtonsOfItsOwnNotices(t *testing.T) {
 		}
 	}
 	n.Close()
+}
+
+// A server that was busy for too long shows the notice in the end: its recovery takes
+// the place of it all the same.
+func TestNotifierKnowsWhatIsShownLate(t *testing.T) {
+	bus := traytest.StartBus(t)
+	server := startNotifications(t, bus)
+	n, _ := newTestNotifier(t, bus)
+	thaw := server.Hang()
+	for _, key := range []string{"a", "b", "c"} {
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		if err := n.Notify(ctx, Notice{Key: key, Title: key}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s: %v", key, err)
+		}
+		cancel()
+	}
+	if err := n.Notify(t.Context(), Notice{Closes: []string{"b"}}); err != nil {
+		t.Fatal(err)
+	}
+	thaw()
+	ids := make(map[string]uint32)
+	for range 3 {
+		shown := <-server.Shown()
+		ids[shown.Summary] = shown.ID
+	}
+	select {
+	case id := <-server.Closed():
+		if id != ids["b"] {
+			t.Errorf("closed %d, want %d, which was not to be shown any more", id, ids["b"])
+		}
+	case <-time.After(5 * time.Second):
+		t.Error("what was not to be shown any more stays")
+	}
+	err := traytest.Poll(5*time.Second, func() error {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		if len(n.notices) != 2 || len(n.asking) != 0 {
+			return errors.New("not all answers have come")
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"a", "b", "c"} {
+		if err := n.Notify(t.Context(), Notice{Key: key, Title: "recovered"}); err != nil {
+			t.Fatal(err)
+		}
+		want := ids[key]
+		if key == "b" {
+			want = 0
+		}
+		if shown := <-server.Shown(); shown.Replaces != want {
+			t.Errorf("%s replaces %d, want %d", key, shown.Replaces, want)
+		}
+	}
+	if len(server.Closed()) > 0 {
+		t.Error("more was closed")
+	}
+}
+
+// The same where a second notice is asked for before the first was shown.
+func TestNotifierClosesWhatIsShownTooLate(t *testing.T) {
+	bus := traytest.StartBus(t)
+	server := startNotifications(t, bus)
+	n, _ := newTestNotifier(t, bus)
+	thaw := server.Hang()
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	_ = n.Notify(ctx, Notice{Key: "a", Title: "lost"})
+	recovered := make(chan error, 1)
+	go func() { recovered <- n.Notify(t.Context(), Notice{Key: "a", Title: "recovered"}) }()
+	err := traytest.Poll(5*time.Second, func() error {
+		if asked := server.Asked(); asked != 2 {
+			return fmt.Errorf("asked for %d notices", asked)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	thaw()
+	if err := <-recovered; err != nil {
+		t.Fatal(err)
+	}
+	ids := make(map[string]uint32)
+	for range 2 {
+		shown := <-server.Shown()
+		ids[shown.Summary] = shown.ID
+	}
+	select {
+	case id := <-server.Closed():
+		if id != ids["lost"] {
+			t.Errorf("closed %d of %v", id, ids)
+		}
+	case <-time.After(5 * time.Second):
+		t.Errorf("both are on the screen: %v", ids)
+	}
 }

@@ -22,5 +22,8 @@ func (d *DesktopNotifier) Notify(ctx context.Context, n Notice) error {
 	return d.fallback.Notify(ctx, n)
 }
 
+// clear closes nothing: this system cannot.
+func (d *DesktopNotifier) clear(context.Context) {}
+
 // Close releases nothing on this system.
 func (d *DesktopNotifier) Close() {}

@@ -71,6 +71,10 @@ func (p *presenter) run(ctx context.Context) {
 			l.open(ctx)
 		case f := <-l.measured:
 			l.facts, l.measuring = f, false
+			if l.again {
+				l.again = false
+				l.measure(ctx, l.againLooked)
+			}
 			l.refreshSoon()
 		case <-l.settled:
 			l.measure(ctx, false)
@@ -122,6 +126,8 @@ type loop struct {
 	settled   chan struct{}
 	measuring bool
 	looked    time.Time // when was measured last because the menu opened
+	// again: something may have changed since the measurement under way began.
+	again, againLooked bool
 }
 
 // refreshSoon sees to a new picture as soon as there may be one.
@@ -155,7 +161,12 @@ func (l *loop) refresh() {
 // measure finds out what is not on the board, beside the menu. With looked it is
 // all of it, because the user looks at the menu; else just the settings.
 func (l *loop) measure(ctx context.Context, looked bool) {
-	if l.measuring || looked && time.Since(l.looked) < measureEvery {
+	if looked && time.Since(l.looked) < measureEvery {
+		return
+	}
+	if l.measuring {
+		l.againLooked = looked || l.again && l.againLooked
+		l.again = true
 		return
 	}
 	l.measuring = true
@@ -183,6 +194,10 @@ func (l *loop) measure(ctx context.Context, looked bool) {
 
 // start carries out a command beside the menu.
 func (l *loop) start(ctx context.Context, do command) {
+	if do.entry == entryQuit { // also where commands hang
+		l.work.Go(l.o.Controls.Quit)
+		return
+	}
 	started := l.commands.TryGo(func() error {
 		if err := l.carryOut(ctx, do); err != nil && ctx.Err() == nil {
 			l.o.Log.Warn("menu command failed", "server", do.server, "err", err)
@@ -219,8 +234,7 @@ func (p *presenter) carryOut(ctx context.Context, do command) error {
 		return p.o.Notifications.Set(do.on)
 	case entryRestart:
 		return p.o.Restart(ctx)
-	case entryQuit:
-		p.o.Controls.Quit()
+	case entryQuit: // see start
 	}
 	return nil
 }

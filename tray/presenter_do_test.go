@@ -183,3 +183,40 @@ func TestPresenterRestarts(t *testing.T) {
 		}
 	})
 }
+
+// Commands that hang are what a user would quit for.
+func TestQuitIsNotHeldUpByCommands(t *testing.T) {
+	runStage(t, func(s *stage) {
+		s.board.SetServer(up("slow", 1))
+		time.Sleep(time.Second)
+		for range commandsAtOnce + 1 {
+			s.view.click <- click{entry: entryReconnect}
+		}
+		s.view.click <- click{entry: entryQuit}
+		synctest.Wait()
+		got := s.controls.taken()
+		if len(got) != commandsAtOnce+1 || !slices.Contains(got, "quit") {
+			t.Errorf("did %q", got)
+		}
+	})
+}
+
+// The user opens the menu and changes a setting while the measurement for that is under
+// way: what it has found is of before.
+func TestTickIsReadAgainAfterAClick(t *testing.T) {
+	runStage(t, func(s *stage) {
+		s.view.open <- struct{}{}
+		time.Sleep(10 * time.Millisecond)
+		s.view.click <- click{entry: entryAutostart}
+		time.Sleep(time.Minute)
+		if m, _ := s.view.last(); !m.autostart.on || s.measured != 1 {
+			t.Errorf("the tick is %+v after %d measurements", m.autostart, s.measured)
+		}
+		s.view.click <- click{entry: entryAutostart}
+		s.view.open <- struct{}{}
+		time.Sleep(time.Minute)
+		if m, _ := s.view.last(); m.autostart.on || s.measured != 2 {
+			t.Errorf("opened while the setting is read: the tick is %+v after %d measurements", m.autostart, s.measured)
+		}
+	})
+}

@@ -112,6 +112,9 @@ func New(o Options) *Tray {
 // desktopGrace is how long a desktop that does not answer can hold up quitting.
 const desktopGrace = 3 * time.Second
 
+// farewell is how long closing the notices on the screen may take at the end.
+const farewell = time.Second
+
 // Run shows the tray and blocks until ctx ends, then returns nil. Where no tray
 // can be shown, or not any longer because the session bus went away, it says so
 // on the board and once in the log, and returns an error that wraps
@@ -157,6 +160,9 @@ func (t *Tray) start(ctx context.Context, wg *sync.WaitGroup, session *session, 
 	wg.Go(func() {
 		courier.run(ctx)
 		if own != nil {
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
+			defer cancel()
+			own.clear(last) // nobody would answer to their buttons, or close them
 			own.Close()
 		}
 	})

@@ -64,6 +64,14 @@ func (n *Notifications) Shown() <-chan Notification { return n.shown }
 // Closed delivers the numbers of what was closed, in order.
 func (n *Notifications) Closed() <-chan uint32 { return n.closed }
 
+// Asked is how many notifications were to be shown, those that hang included, and not
+// counting those that replace another one.
+func (n *Notifications) Asked() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return int(n.last)
+}
+
 // Invoke tells, as when the user presses a button of a notification.
 func (n *Notifications) Invoke(id uint32, action string) error {
 	if err := n.conn.Emit(notificationsPath, notificationsName+".ActionInvoked", id, action); err != nil {
