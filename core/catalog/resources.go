@@ -3,6 +3,7 @@ package catalog
 import (
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 
 	"mcp-funnel/core/jsonrpc"
@@ -41,37 +42,47 @@ func newResources(sources []Source) *resources {
 			r.servers = append(r.servers, s.Server)
 		}
 		for _, raw := range s.Resources {
-			raw, at, uri := uriOf(raw, "uri")
-			if uri == "" {
-				continue
-			}
-			route := Route{Server: s.Server, Name: uri, Quoted: at.Of(raw)}
-			exposed := uri
-			if other, taken := r.routes[exposed]; taken {
-				if other.Server == s.Server {
-					continue
-				}
-				exposed = toldApart(s.Server, uri)
-			}
-			r.routes[exposed] = route
-			list.add(raw, changed(at, exposed != uri), exposed)
+			r.addResource(list, s.Server, raw)
 		}
 		for _, raw := range s.Templates {
-			raw, at, uri := uriOf(raw, "uriTemplate")
-			if uri == "" {
-				continue
-			}
-			exposed := uri
-			if _, taken := r.byText[uri]; taken {
-				exposed = toldApart(s.Server, uri)
-			}
-			r.byText[exposed] = Route{Server: s.Server, Name: uri, Quoted: at.Of(raw)}
-			r.templates = append(r.templates, newTemplate(s.Server, uri))
-			templates.add(raw, changed(at, exposed != uri), exposed)
+			r.addTemplate(templates, s.Server, raw)
 		}
 	}
 	r.list, r.templateList = list.list(), templates.list()
 	return r
+}
+
+// addResource adds an element of a server's list, unless it has no URI, or one that the
+// same server gave before.
+func (r *resources) addResource(list *lister, server string, raw []byte) {
+	raw, at, uri := uriOf(raw, "uri")
+	if uri == "" {
+		return
+	}
+	exposed := uri
+	if other, taken := r.routes[exposed]; taken {
+		if other.Server == server {
+			return
+		}
+		exposed = toldApart(server, uri)
+	}
+	r.routes[exposed] = Route{Server: server, Name: uri, Quoted: at.Of(raw)}
+	list.add(raw, changed(at, exposed != uri), exposed)
+}
+
+// addTemplate adds an element of a server's list of templates.
+func (r *resources) addTemplate(list *lister, server string, raw []byte) {
+	raw, at, uri := uriOf(raw, "uriTemplate")
+	if uri == "" {
+		return
+	}
+	exposed := uri
+	if _, taken := r.byText[uri]; taken {
+		exposed = toldApart(server, uri)
+	}
+	r.byText[exposed] = Route{Server: server, Name: uri, Quoted: at.Of(raw)}
+	r.templates = append(r.templates, newTemplate(server, uri))
+	list.add(raw, changed(at, exposed != uri), exposed)
 }
 
 // uriOf is the element without members that are null, and its URI.
@@ -139,14 +150,7 @@ func routeTo(server, uri string) Route {
 	return Route{Server: server, Name: uri, Quoted: jsonrpc.Quote(uri)}
 }
 
-func (r *resources) has(server string) bool {
-	for _, s := range r.servers {
-		if s == server {
-			return true
-		}
-	}
-	return false
-}
+func (r *resources) has(server string) bool { return slices.Contains(r.servers, server) }
 
 // alike is the server whose listed resources begin most like uri, with the same scheme
 // at least; "" when two are equally like it.

@@ -9,12 +9,12 @@ import (
 
 // listOf is the list that a method asks for.
 func listOf(method string, view *catalog.View) catalog.List {
-	switch mcp.MCPMethod(method) {
-	case mcp.MethodPromptsList:
+	switch method {
+	case string(mcp.MethodPromptsList):
 		return view.Prompts
-	case mcp.MethodResourcesList:
+	case string(mcp.MethodResourcesList):
 		return view.Resources
-	case mcp.MethodResourcesTemplatesList:
+	case string(mcp.MethodResourcesTemplatesList):
 		return view.Templates
 	}
 	return view.Tools
@@ -30,12 +30,12 @@ func (s *session) list(m jsonrpc.Message) {
 		return
 	}
 	s.mu.Lock()
-	switch mcp.MCPMethod(m.MethodName()) {
-	case mcp.MethodToolsList:
+	switch m.MethodName() {
+	case string(mcp.MethodToolsList):
 		s.resumed.Tools = view.Tools.Hash
-	case mcp.MethodPromptsList:
+	case string(mcp.MethodPromptsList):
 		s.resumed.Prompts = view.Prompts.Hash
-	case mcp.MethodResourcesList, mcp.MethodResourcesTemplatesList:
+	case string(mcp.MethodResourcesList), string(mcp.MethodResourcesTemplatesList):
 		s.resumed.Resources = resourcesHash(view)
 	}
 	s.mu.Unlock()

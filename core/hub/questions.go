@@ -29,12 +29,12 @@ func abilitiesOf(initialize jsonrpc.Message) abilities {
 // cannot is what keeps the client from answering m, "" when nothing does.
 func (a abilities) cannot(m jsonrpc.Message) string {
 	able := true
-	switch mcp.MCPMethod(m.MethodName()) {
-	case mcp.MethodSamplingCreateMessage:
+	switch m.MethodName() {
+	case string(mcp.MethodSamplingCreateMessage):
 		able = a.sampling
-	case mcp.MethodListRoots:
+	case string(mcp.MethodListRoots):
 		able = a.roots
-	case mcp.MethodElicitationCreate:
+	case string(mcp.MethodElicitationCreate):
 		able = a.elicitForm
 		if mode, _ := jsonrpc.LookupString(m.Raw, m.Params, "mode"); mode == "url" {
 			able = a.elicitURL
