@@ -57,6 +57,7 @@ type Funnel struct {
 	environment *environment
 	state       *state
 	memory      *memory
+	told        *instructions
 	logs        *serverLogs
 	custody     *upstream.Custody
 	watcher     *filewatch.Watcher
@@ -93,6 +94,7 @@ func New(o Options) *Funnel {
 		environment:  newEnvironment(o.Environ, o.WholeLogin, o.Log),
 		state:        openState(filepath.Join(o.StateDir, "state.json")),
 		memory:       openMemory(filepath.Join(o.StateDir, "catalog.json"), o.Log),
+		told:         openInstructions(o.StateDir, o.Log),
 		logs:         newServerLogs(o.StateDir),
 		custody:      upstream.OpenCustody(filepath.Join(o.RuntimeDir, "children.json"), o.Log),
 		http:         upstream.NewHTTPClient(),
@@ -104,7 +106,7 @@ func New(o Options) *Funnel {
 	if o.BasePath != "" {
 		paths = append(paths, o.BasePath)
 	}
-	f.watcher = filewatch.New(paths, filewatch.Options{Settle: configSettle, Log: o.Log}) // before the file is read: no edit is missed
+	f.watcher = filewatch.New(paths, filewatch.Options{Settle: configSettle, AtMost: configAtMost, Log: o.Log}) // before the file is read: no edit is missed
 	burst := new(jsonrpc.Burst)
 	launcher := &upstream.Launcher{
 		Environment: f.environment.wait,
@@ -274,6 +276,7 @@ func (f *Funnel) mergeLocked() {
 	}
 	f.memory.keep(f.supervisor.Upstreams())
 	merged := catalog.New(sources, catalog.Filter{Expose: c.ExposeTools, Hide: c.HideTools})
+	f.told.keep(merged.Instructions())
 	f.hub.SetCatalog(merged)
 	exposed := len(merged.View(catalog.Budget("", "", c.NameMaxLength)).Entries)
 	f.board.Update(func(s *status.Snapshot) { s.ExposedTools = exposed })

@@ -89,8 +89,12 @@ func texts(issues []config.Issue) []string {
 	return list
 }
 
-// configSettle is how long the config file has to be quiet before it is read.
-const configSettle = 150 * time.Millisecond
+const (
+	// configSettle is how long the config file has to be quiet before it is read, and
+	// configAtMost how long that is waited for.
+	configSettle = 150 * time.Millisecond
+	configAtMost = time.Second
+)
 
 // secondLook is how long after a file proved unreadable it is read again before
 // anybody is told: an editor may be in the middle of writing it.

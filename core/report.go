@@ -52,36 +52,61 @@ func (f *Funnel) Report(ctx context.Context) Report {
 		Sessions:       f.hub.Sessions(),
 		Servers:        make([]status.Server, 0, len(snap.Servers)),
 	}
+	var roots []int32
 	for _, s := range snap.Servers {
 		if s.PID > 0 {
-			s.RSSBytes = treeMemory(ctx, s.PID)
+			roots = append(roots, int32(s.PID)) //nolint:gosec // pids fit
 		}
+	}
+	trees := treeMemory(ctx, roots)
+	for _, s := range snap.Servers {
+		s.RSSBytes = trees[int32(s.PID)] //nolint:gosec // pids fit
 		r.Servers = append(r.Servers, s)
 	}
 	return r
 }
 
-// treeMemory is the resident memory in bytes of a process and its descendants. One
-// that ends meanwhile counts nothing.
-func treeMemory(ctx context.Context, pid int) int64 {
-	p, err := process.NewProcessWithContext(ctx, int32(pid)) //nolint:gosec // pids fit
-	if err != nil {
-		return 0
+// treeMemory is the resident memory in bytes of each of the processes and its
+// descendants. One that ends meanwhile counts nothing. The table of processes is read
+// once for all.
+func treeMemory(ctx context.Context, roots []int32) map[int32]int64 {
+	if len(roots) == 0 {
+		return nil
 	}
-	return memoryOf(ctx, p)
+	all, err := process.ProcessesWithContext(ctx)
+	if err != nil {
+		return nil
+	}
+	known := make(map[int32]*process.Process, len(all))
+	children := make(map[int32][]int32, len(all))
+	for _, p := range all {
+		known[p.Pid] = p
+		if parent, err := p.PpidWithContext(ctx); err == nil {
+			children[parent] = append(children[parent], p.Pid)
+		}
+	}
+	var sum func(pid int32, depth int) int64
+	sum = func(pid int32, depth int) int64 {
+		p, ok := known[pid]
+		if !ok || depth > maxDepth {
+			return 0
+		}
+		var bytes int64
+		if memory, err := p.MemoryInfoWithContext(ctx); err == nil {
+			bytes = int64(memory.RSS) //nolint:gosec // bytes of memory fit
+		}
+		for _, child := range children[pid] {
+			bytes += sum(child, depth+1)
+		}
+		return bytes
+	}
+	trees := make(map[int32]int64, len(roots))
+	for _, root := range roots {
+		trees[root] = sum(root, 0)
+	}
+	return trees
 }
 
-func memoryOf(ctx context.Context, p *process.Process) int64 {
-	var sum int64
-	if memory, err := p.MemoryInfoWithContext(ctx); err == nil {
-		sum = int64(memory.RSS) //nolint:gosec // bytes of memory fit
-	}
-	children, err := p.ChildrenWithContext(ctx)
-	if err != nil {
-		return sum // it has none, or is gone
-	}
-	for _, child := range children {
-		sum += memoryOf(ctx, child)
-	}
-	return sum
-}
+// maxDepth ends a circle, which pids that are given again while the table is read
+// could make.
+const maxDepth = 100

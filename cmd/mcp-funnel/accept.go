@@ -6,38 +6,65 @@ import (
 	"errors"
 	"net"
 	"sync"
+	"time"
 
 	"mcp-funnel/core/hub"
 	"mcp-funnel/core/status"
 	"mcp-funnel/singleton"
 )
 
-// accept takes connections until ctx ends, and joins them all.
+// acceptPause is how long nothing is accepted after that failed.
+const acceptPause = 100 * time.Millisecond
+
+// mostStrangers bounds the connections that have not said yet who they are. Each has
+// a few seconds for that; the next ones wait to be accepted.
+const mostStrangers = 128
+
+// accept takes connections until ctx ends, and joins them all. Nothing else ends it:
+// without it nobody reaches the app any more.
 func (a *app) accept(ctx context.Context, listener net.Listener) error {
 	var connections sync.WaitGroup
 	defer connections.Wait()
 	stop := context.AfterFunc(ctx, func() { _ = listener.Close() }) // ends the accepting below
 	defer stop()
-	for {
+	strangers := make(chan struct{}, mostStrangers)
+	for failing := false; ; {
+		select {
+		case strangers <- struct{}{}:
+		case <-ctx.Done():
+			return nil
+		}
 		c, err := listener.Accept()
 		if err != nil {
+			<-strangers
 			if ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
 				return nil
 			}
-			return err
+			if !failing {
+				a.log.Error("accepting a connection failed; trying again", "err", err)
+			}
+			failing = true
+			select {
+			case <-time.After(acceptPause):
+			case <-ctx.Done():
+			}
+			continue
 		}
+		failing = false
 		connections.Go(func() {
-			if err := a.connection(ctx, c); err != nil && ctx.Err() == nil {
+			if err := a.connection(ctx, c, func() { <-strangers }); err != nil && ctx.Err() == nil {
 				a.log.Debug("a connection ended", "err", err)
 			}
 		})
 	}
 }
 
-// connection serves one connection for its whole life.
-func (a *app) connection(ctx context.Context, c net.Conn) error {
+// connection serves one connection for its whole life. It calls introduced once it is
+// known who that is, or that it will not be.
+func (a *app) connection(ctx context.Context, c net.Conn, introduced func()) error {
 	defer func() { _ = c.Close() }() // mostly closed already
 	conn, hello, err := singleton.Accept(ctx, c)
+	introduced()
 	if err != nil {
 		return err
 	}

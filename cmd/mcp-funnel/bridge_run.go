@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"mcp-funnel/core"
 	"mcp-funnel/core/bridge"
 	"mcp-funnel/core/environ"
 	"mcp-funnel/core/jsonrpc"
@@ -37,10 +38,12 @@ func runBridge(ctx context.Context, o bridgeOptions) error {
 
 	if out, ok := o.out.(*os.File); ok {
 		jsonrpc.Widen(out) // for large answers
+		go watchReader(ctx, out, cancel)
 	}
 	log := slog.New(slog.NewTextHandler(o.stderr, nil))
 	return bridge.Run(ctx, bridge.Options{
 		In: o.in, Out: o.out, NoStart: o.noStart, Version: buildVersion(), Log: log,
+		Instructions: func() string { return core.ReadInstructions(core.StateDir()) },
 		Dial: func(ctx context.Context, start bool, resume string) (bridge.Link, error) {
 			return dialApp(ctx, o.name, start, resume)
 		},
@@ -62,10 +65,16 @@ func dialApp(ctx context.Context, name string, start bool, resume string) (bridg
 	}
 	var launch func(context.Context) error
 	if start {
-		launch = startApp
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, startTime, errNoAnswer)
+		limited, cancel := context.WithTimeoutCause(ctx, startTime, errNoAnswer)
 		defer cancel()
+		var giveUp context.CancelCauseFunc
+		ctx, giveUp = context.WithCancelCause(limited)
+		defer giveUp(nil)
+		launch = func(context.Context) error {
+			return startApp(func(how error) {
+				giveUp(fmt.Errorf("the app was started and ended at once (%w); run `mcp-funnel` in a terminal to see why", how))
+			})
+		}
 	}
 	conn, _, err := singleton.DialOrStart(ctx, singleton.RuntimeDir, hello, launch)
 	if err != nil {
@@ -77,11 +86,14 @@ func dialApp(ctx context.Context, name string, start bool, resume string) (bridg
 // errNoAnswer: an app was started and cannot be reached.
 var errNoAnswer = errors.New("the app was started and does not answer; run `mcp-funnel` in a terminal to see why")
 
+// longestIdentity is how long a value in a hello may be, in bytes, so that all fit.
+const longestIdentity = 4 << 10
+
 // clientEnvironment is what tells the app which client session this is.
 func clientEnvironment() map[string]string {
 	environment := map[string]string{}
 	for _, name := range []string{"CLAUDE_PROJECT_DIR", "CLAUDE_CODE_SESSION_ID"} {
-		if value, ok := os.LookupEnv(name); ok {
+		if value := os.Getenv(name); value != "" && len(value) <= longestIdentity {
 			environment[name] = value
 		}
 	}
@@ -89,8 +101,9 @@ func clientEnvironment() map[string]string {
 }
 
 // startApp starts the app for the user, and not for this client: in a session of
-// its own, in the home folder, with the environment of a login.
-func startApp(context.Context) error {
+// its own, in the home folder, with the environment of a login. When it ends badly,
+// failed is told how, as long as this bridge lives.
+func startApp(failed func(how error)) error {
 	executable, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("finding the program's file: %w", err)
@@ -116,9 +129,11 @@ func startApp(context.Context) error {
 		return fmt.Errorf("starting the app: %w", err)
 	}
 	go func() {
-		// Only so that no zombie stays while this bridge lives; whether the app
-		// runs shows at its socket.
-		_ = cmd.Wait()
+		// Also so that no zombie stays while this bridge lives. One that finds another
+		// instance ends well.
+		if err := cmd.Wait(); err != nil {
+			failed(err)
+		}
 	}()
 	return nil
 }

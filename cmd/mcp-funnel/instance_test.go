@@ -153,7 +153,13 @@ func (s *sandbox) start(args ...string) *started {
 // launch starts the app in the background.
 func (s *sandbox) launch(args ...string) *started {
 	s.t.Helper()
-	a := &started{cmd: s.command(args...), stderr: &lockedBuffer{}, done: make(chan struct{})}
+	return s.launchCommand(s.command(args...))
+}
+
+// launchCommand is launch with a command that becomes the app.
+func (s *sandbox) launchCommand(cmd *exec.Cmd) *started {
+	s.t.Helper()
+	a := &started{cmd: cmd, stderr: &lockedBuffer{}, done: make(chan struct{})}
 	a.cmd.Stderr = a.stderr
 	if err := a.cmd.Start(); err != nil {
 		s.t.Fatal(err)

@@ -20,7 +20,7 @@ import (
 // TestMain makes this test binary the program itself for scripts, and fails tests
 // that leave goroutines behind.
 func TestMain(m *testing.M) {
-	testscript.Main(leakChecked{m}, map[string]func(){"mcp-funnel": main, "faulty": faulty})
+	testscript.Main(leakChecked{m}, map[string]func(){"mcp-funnel": main, "faulty": faulty, "witness": witness, "odd": odd})
 }
 
 type leakChecked struct{ tests *testing.M }

@@ -32,3 +32,24 @@ func watchParent(ctx context.Context, gone context.CancelFunc) {
 		}
 	}
 }
+
+// readerCheck is how often a bridge looks whether its client still reads. Whoever only
+// closes that end says nothing else.
+const readerCheck = 10 * time.Second
+
+// watchReader ends the bridge when nobody can read any more what it writes.
+func watchReader(ctx context.Context, out *os.File, gone context.CancelFunc) {
+	tick := time.NewTicker(readerCheck)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			if nobodyReads(out) {
+				gone()
+				return
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}

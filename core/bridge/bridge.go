@@ -92,6 +92,9 @@ func Run(ctx context.Context, o Options) error {
 	case <-attaching:
 	case <-time.After(joinTime):
 	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.release() // nobody waits for an answer any more
 	return nil
 }
 
@@ -216,7 +219,9 @@ func (b *bridge) fromClient(line []byte) {
 	case m.Kind == jsonrpc.Response:
 		b.mu.Lock()
 		defer b.unlock()
-		if b.attached() { // else the app that asked is gone
+		id := string(m.ID.Of(m.Raw))
+		if b.app != nil && b.app.questions[id] { // else the app that asked is gone
+			delete(b.app.questions, id)
 			b.write(&request{line: line})
 		}
 	default:
@@ -289,8 +294,8 @@ func (b *bridge) notified(m jsonrpc.Message) {
 		}
 		if b.app != nil { // also one that is about to end: it still has the request
 			b.write(r)
-			return
 		}
+		return // without an app there is nothing to cancel
 	}
 	if b.attached() {
 		b.write(r)

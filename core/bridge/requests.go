@@ -110,10 +110,10 @@ func (b *bridge) hold(r *request) {
 	}
 	b.held = append(b.held, r)
 	b.heldSize += len(r.line)
-	b.wantLink()
 	if r.id == "" {
-		return
+		return // no reason to attach by itself
 	}
+	b.wantLink()
 	wait := patience
 	switch {
 	case b.bye == "replace":
@@ -189,7 +189,7 @@ func (b *bridge) giveUp(r *request) {
 		return
 	}
 	b.forget(r.id)
-	remembered, known := b.lists[r.method]
+	remembered, known := b.remembered(r.method)
 	if r.list && !known {
 		remembered = emptyList(r.method)
 		if b.unfounded == nil {

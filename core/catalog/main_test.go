@@ -3,6 +3,7 @@ package catalog
 import (
 	"encoding/json"
 	"fmt"
+	"mcp-funnel/core/jsonrpc"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -85,3 +86,6 @@ func listText(v *View) string {
 	page, _ := v.Tools.Page("")
 	return string(page)
 }
+
+// jsonSpan is that of nothing.
+func jsonSpan() (none jsonrpc.Span) { return none }

@@ -109,9 +109,8 @@ func (r *resources) resolve(uri string) (Route, bool) {
 	}
 	if rest, ok := strings.CutPrefix(uri, ownScheme); ok {
 		escaped, own, _ := strings.Cut(rest, "/")
-		if server, err := url.PathUnescape(escaped); err == nil && r.has(server) {
-			return routeTo(server, own), true
-		}
+		server, err := url.PathUnescape(escaped)
+		return routeTo(server, own), err == nil && r.has(server)
 	}
 	server, best := "", -1
 	for _, t := range r.templates {

@@ -14,8 +14,9 @@ import (
 )
 
 const (
-	// settleAtMost tells of a change even if the file is written all the time.
-	settleAtMost = time.Second
+	// lookAfter is how long after a notice the watches are made to fit again: often
+	// several notices come at once, and a look at a large tree takes its time.
+	lookAfter = 50 * time.Millisecond
 	// pollEvery is the interval where the system gives no notice of changes.
 	pollEvery = time.Second
 )
@@ -28,6 +29,9 @@ type Options struct {
 	// Settle is how long the files have to be quiet before a change is told: an
 	// editor that truncates, writes and renames makes one change, not three.
 	Settle time.Duration
+	// AtMost is how long a change may wait to be told while more of them come; 0:
+	// until they have settled.
+	AtMost time.Duration
 	// Trees: a path that is a folder stands for everything in it, at any depth.
 	Trees bool
 	// Log gets a line when the system gives no notices, and files are polled.
@@ -94,45 +98,90 @@ func (w *Watcher) follow(ctx context.Context, report func()) error {
 		return fmt.Errorf("%w: %w", errNoNotices, err)
 	}
 	defer func() { _ = notices.Close() }() // nothing is lost if it fails
-	watched := &watchSet{notices: notices, trees: w.options.Trees}
-	if err := watched.update(w.paths); err != nil {
+	f := newFollower(w, notices)
+	defer f.stop()
+	if err := f.fit(); err != nil {
 		return err
 	}
-	d := debounce{settle: w.options.Settle}
-	defer d.stop()
-	if w.differs() {
-		d.touch()
-	}
 	for {
-		relevant := false
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-d.due():
-			d.stop()
+		case <-f.changes.due():
+			f.changes.stop()
 			w.seen = w.stamps()
 			report()
-			continue
+		case <-f.look.C:
+			f.looking = false
+			if err := f.fit(); err != nil {
+				return err
+			}
 		case event, open := <-notices.Events:
 			if !open {
 				return errNoNotices
 			}
-			relevant = watched.concerns(event.Name)
+			if f.watched.concerns(event.Name) { // else it is something else in the same folder
+				f.touch()
+			}
 		case err, open := <-notices.Errors:
 			if !open {
 				return errNoNotices
 			}
 			// Notices were lost: whatever they said, look again.
 			w.options.Log.Debug("file notices lost", "err", err)
-			relevant = true
-		}
-		if err := watched.update(w.paths); err != nil {
-			return err
-		}
-		if relevant || w.differs() {
-			d.touch()
+			f.touch()
 		}
 	}
+}
+
+// follower is what follow keeps.
+type follower struct {
+	watcher *Watcher
+	watched *watchSet
+	changes debounce
+	// look fires when the watches are to be made to fit again; looking: it will.
+	look    *time.Timer
+	looking bool
+	pause   time.Duration
+}
+
+func newFollower(w *Watcher, notices *fsnotify.Watcher) *follower {
+	look := time.NewTimer(time.Hour)
+	look.Stop()
+	return &follower{
+		watcher: w,
+		watched: &watchSet{notices: notices, trees: w.options.Trees, log: w.options.Log},
+		changes: debounce{settle: w.options.Settle, atMost: w.options.AtMost},
+		look:    look, pause: lookAfter,
+	}
+}
+
+func (f *follower) stop() {
+	f.changes.stop()
+	f.look.Stop()
+}
+
+// touch notes a change, after which folders may be others.
+func (f *follower) touch() {
+	f.changes.touch()
+	if !f.looking {
+		f.looking = true
+		f.look.Reset(f.pause)
+	}
+}
+
+// fit makes the watches fit, and finds what changed before they did.
+func (f *follower) fit() error {
+	began := time.Now()
+	if err := f.watched.update(f.watcher.paths); err != nil {
+		return err
+	}
+	if f.changes.timer == nil && f.watcher.differs() {
+		f.changes.touch()
+	}
+	// At most a sixth of the time goes into looking.
+	f.pause = max(lookAfter, 5*time.Since(began))
+	return nil
 }
 
 // pollFiles compares the files' stamps until ctx is done. A file seen in the
@@ -196,9 +245,10 @@ func (s stamp) same(o stamp) bool {
 
 // debounce is a timer that every touch puts off, up to a limit.
 type debounce struct {
-	settle time.Duration
-	timer  *time.Timer
-	first  time.Time // the first touch that has not been reported
+	settle, atMost time.Duration
+
+	timer *time.Timer
+	first time.Time // the first touch that has not been reported
 }
 
 // touch notes a change.
@@ -208,7 +258,11 @@ func (d *debounce) touch() {
 		d.timer = time.NewTimer(d.settle)
 		return
 	}
-	d.timer.Reset(min(d.settle, max(0, settleAtMost-time.Since(d.first))))
+	wait := d.settle
+	if d.atMost > 0 {
+		wait = min(wait, max(0, d.atMost-time.Since(d.first)))
+	}
+	d.timer.Reset(wait)
 }
 
 // due fires when the changes have settled; it never does without one.

@@ -17,7 +17,10 @@ import (
 )
 
 // settle is that of the watchers under test.
-const settle = 150 * time.Millisecond
+const (
+	settle       = 150 * time.Millisecond
+	settleAtMost = time.Second
+)
 
 // limit is what the contract gives a change, and some more for a busy machine.
 const limit = 4 * time.Second
@@ -26,7 +29,7 @@ const limit = 4 * time.Second
 // the channel.
 func watching(t *testing.T, setup func(*Watcher), paths ...string) <-chan struct{} {
 	t.Helper()
-	w := New(paths, Options{Settle: settle, Log: slog.New(slog.DiscardHandler)})
+	w := New(paths, Options{Settle: settle, AtMost: settleAtMost, Log: slog.New(slog.DiscardHandler)})
 	if setup != nil {
 		setup(w)
 	}
@@ -144,7 +147,7 @@ func TestDebounceWaitsForQuietButNotForEver(t *testing.T) {
 		{1000, 100 * time.Millisecond, settleAtMost},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			d := debounce{settle: settle}
+			d := debounce{settle: settle, atMost: settleAtMost}
 			defer d.stop()
 			begin := time.Now()
 			for range tc.touches {
@@ -272,7 +275,7 @@ func TestWatcherFallsBackWhenNoticesEnd(t *testing.T) {
 
 func TestWatcherCallsSeriallyAndLosesNothing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config.json")
-	w := New([]string{path}, Options{Settle: settle, Log: slog.New(slog.DiscardHandler)})
+	w := New([]string{path}, Options{Settle: settle, AtMost: settleAtMost, Log: slog.New(slog.DiscardHandler)})
 	polling(w)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -308,7 +311,7 @@ func TestWatcherCallsSeriallyAndLosesNothing(t *testing.T) {
 
 func TestInvariant7_WatcherEndsAtOnce(t *testing.T) {
 	for _, setup := range []func(*Watcher){nil, polling} {
-		w := New([]string{filepath.Join(t.TempDir(), "c.json")}, Options{Settle: settle, Log: slog.New(slog.DiscardHandler)})
+		w := New([]string{filepath.Join(t.TempDir(), "c.json")}, Options{Settle: settle, AtMost: settleAtMost, Log: slog.New(slog.DiscardHandler)})
 		if setup != nil {
 			setup(w)
 		}

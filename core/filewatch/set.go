@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,6 +20,8 @@ const maxLinks = 40
 type watchSet struct {
 	notices *fsnotify.Watcher
 	trees   bool
+	log     *slog.Logger
+	cut     bool                   // that a tree is too large was told
 	folders map[string]fs.FileInfo // watched now
 	names   map[string]bool        // paths whose notices mean a change
 	inside  map[string]bool        // folders in which every notice does

@@ -14,48 +14,60 @@ const maxFolders = 2000
 // skipped are folders that no program is built into, with very many files.
 func skipped(name string) bool { return name == ".git" || name == "node_modules" }
 
-// walk visits what is in the folder at root, in a fixed order. Unreadable parts are
-// left out; it stops after maxFolders.
-func walk(root string, visit func(path string, entry fs.DirEntry)) {
+// walk visits what is in the folder at root, in a fixed order. A folder that cannot be
+// read is visited a second time, with the error. It stops after maxFolders and reports
+// whether it saw everything.
+func walk(root string, visit func(path string, entry fs.DirEntry, err error)) (all bool) {
 	root, err := filepath.EvalSymlinks(root)
 	if err != nil {
-		return // not there: trace watches for it
+		return true // not there: trace watches for it
 	}
 	folders := 0
 	// The only errors are those that the function returns.
 	_ = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		switch {
-		case err != nil:
+		case err != nil && entry == nil:
 			return nil
 		case entry.IsDir() && path != root && skipped(entry.Name()):
 			return filepath.SkipDir
 		case entry.IsDir():
-			if folders++; folders > maxFolders {
+			if err == nil {
+				folders++
+			}
+			if folders > maxFolders {
 				return filepath.SkipAll
 			}
 		}
-		visit(path, entry)
+		visit(path, entry, err)
 		return nil
 	})
+	return folders <= maxFolders
 }
 
 // enter notes every folder of the tree at path, if that is a folder.
 func (s *watchSet) enter(path string, folders map[string]fs.FileInfo) {
-	walk(path, func(path string, entry fs.DirEntry) {
+	all := walk(path, func(path string, entry fs.DirEntry, err error) {
 		if !entry.IsDir() {
 			return
 		}
-		if info, err := entry.Info(); err == nil {
-			folders[path] = info
-			s.inside[path] = true
+		info, infoErr := entry.Info()
+		if err != nil || infoErr != nil { // it cannot be watched either
+			delete(folders, path)
+			return
 		}
+		folders[path] = info
+		s.inside[path] = true
 	})
+	if !all && !s.cut {
+		s.cut = true
+		s.log.Warn("a watched folder is too large: changes in a part of it go unnoticed", "folder", path, "limit", maxFolders)
+	}
 }
 
 // treeStamp is a number that changes when a file in the tree does.
 func treeStamp(root string) uint64 {
 	h := fnv.New64a()
-	walk(root, func(path string, entry fs.DirEntry) {
+	walk(root, func(path string, entry fs.DirEntry, _ error) {
 		info, err := entry.Info()
 		if err != nil {
 			return

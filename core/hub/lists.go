@@ -39,8 +39,8 @@ func (s *session) list(m jsonrpc.Message) {
 		s.resumed.Resources = resourcesHash(view)
 	}
 	s.mu.Unlock()
+	s.tellResume() // first: when only this arrives, the list is asked for again
 	s.send(jsonrpc.NewResult(m.ID.Of(m.Raw), page))
-	s.tellResume()
 }
 
 // resourcesHash is that of resources and templates: one notification tells of both.

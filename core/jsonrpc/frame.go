@@ -38,6 +38,8 @@ type Writer struct {
 	queue  [][]byte
 	size   int // bytes in queue
 	closed bool
+	// stopped: nothing that is queued is written any more.
+	stopped bool
 	// put counts the messages queued, begun those of which a byte may have been
 	// written, and last those in the write under way or just over. resting is how many
 	// are in the rest of a write with which queue begins, and not begun; -1 without.
@@ -125,16 +127,19 @@ func (w *Writer) putBack(batch []byte, taken int) {
 	if len(rest) == 0 {
 		return
 	}
-	if len(batch) <= gatherSize { // it may be in w.buffer
-		rest = bytes.Clone(rest)
-	}
-	w.queue = slices.Insert(w.queue, 0, rest)
-	w.size += len(rest)
 	w.resting = 0
 	if taken == 0 {
 		w.resting = w.last
 		w.begun -= w.last
 	}
+	if w.stopped {
+		return
+	}
+	if len(batch) <= gatherSize { // it may be in w.buffer
+		rest = bytes.Clone(rest)
+	}
+	w.queue = slices.Insert(w.queue, 0, rest)
+	w.size += len(rest)
 }
 
 // gather takes out of the queue what belongs into one write: a single line as it is,
@@ -168,7 +173,7 @@ func (w *Writer) gather() []byte {
 func (w *Writer) Stop() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.closed = true
+	w.closed, w.stopped = true, true
 	w.queue, w.size = nil, 0
 	w.wake()
 }

@@ -27,13 +27,17 @@ type attemptResult struct {
 // startAttempt begins to connect in the background; u.results tells the outcome.
 func (u *Upstream) startAttempt(ctx context.Context) {
 	ctx, u.cancel = context.WithCancelCause(ctx)
-	entry := u.entry
-	u.work.Go(func() { u.results <- u.attempt(ctx, entry) })
+	entry, urgent := u.entry, u.urgent
+	u.urgent = false
+	u.work.Go(func() { u.results <- u.attempt(ctx, entry, urgent) })
 }
 
-// attempt waits for the server's turn and connects to it. When that fails nothing is
-// left of it.
-func (u *Upstream) attempt(ctx context.Context, entry config.Server) attemptResult {
+// attempt waits for the server's turn, unless a person wants it now, and connects to
+// it. When that fails nothing is left of it.
+func (u *Upstream) attempt(ctx context.Context, entry config.Server, urgent bool) attemptResult {
+	if urgent {
+		return u.connect(ctx, entry)
+	}
 	leave, err := u.deps.starts.enter(ctx, entry)
 	if err != nil {
 		return attemptResult{err: err}

@@ -84,10 +84,13 @@ func (u *Upstream) examine(ctx context.Context, force bool) {
 		return
 	}
 	busy, heard := u.live.activity()
+	sinceAsked := time.Since(h.asked)
 	switch {
 	case busy:
 		h.misses = 0
 		h.timer.Reset(h.interval)
+	case force && sinceAsked < pingLimit: // asked just now
+		h.timer.Reset(pingLimit - sinceAsked)
 	case heard != h.heard && h.misses == 0 && !force:
 		h.heard = heard
 		h.timer.Reset(h.interval / 2) // it was silent for less than the interval
@@ -129,23 +132,29 @@ func (u *Upstream) pinged(ctx context.Context, p pong) {
 		return
 	}
 	if h.misses++; h.misses >= pingMisses {
+		if refused, ok := errors.AsType[*statusError](p.err); ok {
+			u.machine.hold(refused.retryAfter, time.Now())
+		}
 		u.connectionLost(ctx, fmt.Errorf("it is connected but silent: %d pings in a row failed, the last one: %w", h.misses, p.err))
 		return
 	}
 	h.timer.Reset(max(0, pingLimit-time.Since(h.asked)))
 }
 
-// unanswered reports whether a ping that ended with err found nobody. An error that
-// the server itself sent is a sign of life.
+// unanswered reports whether a ping that ended with err found nobody. Whatever the
+// server itself answered is a sign of life, however odd.
 func unanswered(err error) bool {
-	if err == nil {
+	var own *jsonrpc.Error
+	var denied *AuthError
+	var refused *statusError
+	var odd *exchangeError
+	switch {
+	case err == nil, errors.As(err, &own), errors.As(err, &denied):
 		return false
-	}
-	if _, own := errors.AsType[*jsonrpc.Error](err); own {
-		return false
-	}
-	if refused, ok := errors.AsType[*statusError](err); ok {
+	case errors.As(err, &refused):
 		return nobodyBehind(refused.status)
+	case errors.As(err, &odd):
+		return odd.broken || odd.cause != nil && errors.Is(odd.cause, context.DeadlineExceeded)
 	}
 	return true
 }

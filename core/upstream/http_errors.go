@@ -153,6 +153,11 @@ func authStatus(status int) bool {
 	return status == http.StatusUnauthorized || status == http.StatusForbidden
 }
 
+// busyStatus reports whether a server with that status may say when to come again.
+func busyStatus(status int) bool {
+	return status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable
+}
+
 // codeSessionNotFound is the code that MCP SDKs use for a session they do not
 // know; no specification has it.
 const codeSessionNotFound = -32001
@@ -188,8 +193,11 @@ func (t *streamable) refusal(p httpReply, body []byte, own bool) error {
 // date. What is neither, or past, is 0.
 func retryAfter(value string, now time.Time) time.Duration {
 	value = strings.TrimSpace(value)
-	if seconds, err := strconv.ParseUint(value, 10, 31); err == nil {
+	switch seconds, err := strconv.ParseUint(value, 10, 31); {
+	case err == nil:
 		return time.Duration(seconds) * time.Second
+	case errors.Is(err, strconv.ErrRange):
+		return maxHold
 	}
 	if at, err := http.ParseTime(value); err == nil {
 		return max(0, at.Sub(now))

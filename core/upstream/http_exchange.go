@@ -271,7 +271,7 @@ func (t *streamable) refused(x *exchange, p httpReply) error {
 	m, err := jsonrpc.Parse(onOneLine(body))
 	own := err == nil && isAnswerTo(m, x.id) && m.Error.Present()
 	switch {
-	case !own, authStatus(p.StatusCode) && !t.greeted(), sessionLost(p, body, own):
+	case !own, !t.greeted() && (authStatus(p.StatusCode) || busyStatus(p.StatusCode)), sessionLost(p, body, own):
 		return t.refusal(p, body, own)
 	}
 	t.sink.Receive(m, x.id)

@@ -209,14 +209,33 @@ func (m *machine) restart(now time.Time) action {
 	return doAttempt
 }
 
-// touched restarts a server that runs with what it is made of now. The counters stay:
-// a program that does not work is not tried without end because it is edited.
+// touched restarts a server that runs with what it is made of now, at most as often as
+// servers are woken, and counts that as an attempt: one that writes into its own folder
+// ends in the slow probe.
 func (m *machine) touched(now time.Time) action {
-	if m.phase != attempting && m.phase != up {
+	switch {
+	case m.state == status.NeedsAuth:
+		return doNothing
+	case m.phase != attempting && m.phase != up:
 		return m.wake(now)
+	case m.phase == up:
+		m.downSince = now
+		if now.Sub(m.connectedAt) >= m.policy.StableAfter {
+			m.resetCounters()
+		}
 	}
+	m.phase = stopping
+	if earliest := m.lastWake.Add(wakeInterval); !m.lastWake.IsZero() && now.Before(earliest) {
+		m.next = goalWait
+		m.plan(false, now)
+		if m.woken = true; m.wakeAt.Before(earliest) {
+			m.wakeAt = earliest
+		}
+		return doStop
+	}
+	m.next, m.lastWake = goalAttempt, now
+	m.attempt = min(m.attempt+1, m.policy.MaxAttempts)
 	m.enter(status.Connecting, now)
-	m.phase, m.next = stopping, goalAttempt
 	return doStop
 }
 

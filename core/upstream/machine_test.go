@@ -402,7 +402,11 @@ func live(t *testing.T, inputs []byte) {
 		if in == inReconnect && (m.state == status.Disabled || m.state == status.Invalid) {
 			continue // its owner does not pass that on
 		}
-		if m.step(in, now) == doAttempt {
+		woken := m.lastWake
+		if m.step(in, now); in == inTouched && m.lastWake != woken && now.Sub(woken) < wakeInterval && !woken.IsZero() {
+			t.Fatalf("a touched file acted %s after the last wake-up", now.Sub(woken))
+		}
+		if acted := m.phase == attempting && open == 0; acted {
 			if in == inWake && now.Before(m.held) {
 				t.Fatalf("an automatic wake-up did not heed Retry-After")
 			}

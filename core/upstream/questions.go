@@ -1,58 +1,83 @@
 package upstream
 
 import (
+	"sync/atomic"
+
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"mcp-funnel/core/jsonrpc"
 )
 
 // Question is a request of a server to a client: sampling, elicitation, roots, or one
-// that we do not know.
+// that we do not know. It is answered, refused or withdrawn once; what comes later has
+// no effect.
 type Question struct {
 	// Message is the request as the server sent it, with the server's own id.
 	Message jsonrpc.Message
 
-	link   *link
+	// send takes what goes to the server; it does not block.
+	send    func(message []byte)
+	settled atomic.Bool
+	// forget, if there is one, is called when it is settled.
+	forget func()
 	caller Caller
+}
+
+// NewQuestion returns a question whose answer goes to send.
+func NewQuestion(m jsonrpc.Message, send func(message []byte)) *Question {
+	return &Question{Message: m, send: send}
 }
 
 // Answer gives the server the client's response, in which only the id is changed.
 func (q *Question) Answer(response jsonrpc.Message) {
-	if !q.link.forgetQuestion(q) {
-		return // nobody waits for it any more
+	if q.settle() {
+		q.send(jsonrpc.Splice(response.Raw, jsonrpc.Edit{Span: response.ID, With: q.id()}))
 	}
-	// If it cannot be sent the connection is over, which Done tells.
-	_, _ = q.link.transport.Send(jsonrpc.Rewrite(response, jsonrpc.Edit{Span: response.ID, With: q.id()}))
 }
 
 // Refuse answers with an error.
 func (q *Question) Refuse(e *jsonrpc.Error) {
-	if q.link.forgetQuestion(q) {
-		_ = q.link.send(jsonrpc.NewError(q.id(), e)) // see Answer
+	if q.settle() {
+		q.send(jsonrpc.NewError(q.id(), e))
 	}
 }
 
 // Notify gives the server a notification about the question, such as progress.
-func (q *Question) Notify(raw []byte) { _ = q.link.send(raw) } // see Answer
+func (q *Question) Notify(raw []byte) { q.send(raw) }
 
 func (q *Question) id() []byte { return q.Message.ID.Of(q.Message.Raw) }
+
+// settle reports whether q was still open. Who gets true decides what becomes of it.
+func (q *Question) settle() bool {
+	if !q.settled.CompareAndSwap(false, true) {
+		return false
+	}
+	if q.forget != nil {
+		q.forget()
+	}
+	return true
+}
 
 // receiveRequest hands a server's request to the client that provably caused it: the
 // one on whose request's stream it came, or the only one with requests under way.
 // Nobody else may see it.
 func (l *link) receiveRequest(m jsonrpc.Message, cause int64) {
+	// If an answer cannot be sent the connection is over, which Done tells.
+	send := func(raw []byte) { _ = l.send(raw) }
 	if m.MethodName() == string(mcp.MethodPing) {
-		_ = l.send(jsonrpc.NewResult(m.ID.Of(m.Raw), []byte("{}"))) // see Answer
+		send(jsonrpc.NewResult(m.ID.Of(m.Raw), []byte("{}")))
 		return
 	}
-	q := &Question{Message: m.Clone(), link: l}
+	q := NewQuestion(m.Clone(), send)
+	id := string(q.id())
+	q.forget = func() { l.forgetQuestion(id, q) }
 	caller := l.callerOf(cause)
 	if caller == nil {
 		caller = l.soleCaller()
 	}
 	l.mu.Lock()
 	q.caller = caller
-	l.questions[string(q.id())] = q
+	l.questions[id] = q
 	l.mu.Unlock()
 	if caller == nil {
 		q.Refuse(&jsonrpc.Error{
@@ -98,22 +123,18 @@ func (l *link) withdrawn(m jsonrpc.Message) {
 	l.mu.Lock()
 	q := l.questions[string(span.Of(m.Raw))]
 	l.mu.Unlock()
-	if q != nil && l.forgetQuestion(q) && q.caller != nil {
+	if q != nil && q.settle() && q.caller != nil {
 		q.caller.Withdraw(q)
 	}
 }
 
-// forgetQuestion reports whether q still waits for its answer, and takes it off the
-// list. Who gets true may answer.
-func (l *link) forgetQuestion(q *Question) bool {
+// forgetQuestion takes q, which is settled, off the list.
+func (l *link) forgetQuestion(id string, q *Question) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	id := string(q.id())
-	if l.questions[id] != q {
-		return false
+	if l.questions[id] == q {
+		delete(l.questions, id)
 	}
-	delete(l.questions, id)
-	return true
 }
 
 // endQuestions withdraws all: the server is gone.
@@ -123,7 +144,7 @@ func (l *link) endQuestions() {
 	l.questions = make(map[string]*Question)
 	l.mu.Unlock()
 	for _, q := range questions {
-		if q.caller != nil {
+		if q.settle() && q.caller != nil {
 			q.caller.Withdraw(q)
 		}
 	}

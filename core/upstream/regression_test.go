@@ -338,6 +338,7 @@ func TestInvalidIsAnnouncedOncePerProblem(t *testing.T) {
 	entry.Problem = &config.Issue{Message: "wrong in another way"}
 	r.upstream.Apply(entry)
 	r.until("the other problem", func(s status.Server) bool { return strings.Contains(s.LastError, "another way") })
+	r.stop() // the event follows what is shown
 	events, _, _, err := r.events.Next(context.Background(), 0)
 	if err != nil {
 		t.Fatal(err)

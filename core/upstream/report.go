@@ -120,7 +120,7 @@ func (u *Upstream) eventOf(before machine, in input) (status.Event, bool) {
 		}
 	case m.state == status.Connecting && (before.state != m.state || in == inReconnect):
 		event.Name, event.Error = status.EventConnecting, ""
-	case m.state == status.Reconnecting && (in == inFailed || in == inLost):
+	case m.state == status.Reconnecting && (in == inFailed || in == inLost || in == inTouched && before.phase != waiting):
 		event.Name = status.EventReconnecting
 		event.Attempt, event.MaxAttempts = m.attempt, m.policy.MaxAttempts
 		event.NextRetryMs = ms(m.wakeAt.Sub(now))

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"mcp-funnel/core/config"
 )
@@ -29,8 +30,12 @@ type packageStart struct {
 
 func newStarts() *starts { return &starts{packages: make(map[string]*packageStart)} }
 
-// enter waits for entry's turn, or for the end of ctx. After a start the caller
-// calls leave with whether the server came up.
+// startTurn is how long a server waits for its turn at most: one that hangs must not
+// keep the others away.
+const startTurn = 20 * time.Second
+
+// enter waits for entry's turn, not for ever, or for the end of ctx. After a start the
+// caller calls leave with whether the server came up.
 func (s *starts) enter(ctx context.Context, entry config.Server) (leave func(up bool), err error) {
 	key := packageOf(entry)
 	if key == "" {
@@ -43,8 +48,17 @@ func (s *starts) enter(ctx context.Context, entry config.Server) (leave func(up 
 		s.packages[key] = p
 	}
 	s.mu.Unlock()
+	noteUp := func(up bool) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		p.up = p.up || up
+	}
+	timer := time.NewTimer(startTurn)
+	defer timer.Stop()
 	select {
 	case p.turn <- struct{}{}:
+	case <-timer.C:
+		return noteUp, nil
 	case <-ctx.Done():
 		return nil, fmt.Errorf("waiting for another server that runs from %s: %w", key, context.Cause(ctx))
 	}
@@ -55,9 +69,7 @@ func (s *starts) enter(ctx context.Context, entry config.Server) (leave func(up 
 		return func(bool) {}, nil
 	}
 	return func(up bool) {
-		s.mu.Lock()
-		p.up = p.up || up
-		s.mu.Unlock()
+		noteUp(up)
 		<-p.turn
 	}, nil
 }
@@ -95,20 +107,54 @@ func packageOf(entry config.Server) string {
 		return ""
 	}
 	args := entry.Args[len(words):]
-	for i, arg := range args {
-		name, value, given := strings.Cut(arg, "=")
-		switch {
-		case name == "-p" || name == "--package" || name == "--from" || name == "--spec":
-			if !given && i+1 < len(args) {
-				value = args[i+1]
-			}
+	for i := 0; i < len(args); i++ {
+		name, value, given := strings.Cut(args[i], "=")
+		if !strings.HasPrefix(name, "-") {
+			return command + " " + args[i]
+		}
+		if !given && i+1 < len(args) {
+			value = args[i+1]
+		}
+		switch option(command, name) {
+		case namesPackage:
 			if value == "" {
 				return ""
 			}
 			return command + " " + value
-		case arg != "" && !strings.HasPrefix(arg, "-"):
-			return command + " " + arg
+		case takesValue:
+			if !given {
+				i++
+			}
+		case takesNone:
 		}
 	}
 	return ""
+}
+
+// optionKind is what an option of a runner means for us.
+type optionKind uint8
+
+const (
+	takesNone optionKind = iota
+	takesValue
+	namesPackage
+)
+
+// option says what the runner's option of that name is. Those not listed take no value
+// in front of the package.
+func option(command, name string) optionKind {
+	python := command == "uv" || command == "uvx"
+	switch name {
+	case "--package", "--from", "--spec":
+		return namesPackage
+	case "-p":
+		if !python {
+			return namesPackage
+		}
+		return takesValue // the version of Python
+	case "--python", "--with", "--with-editable", "--with-requirements", "-w", "--index", "--index-url", "-i", "--extra-index-url",
+		"--default-index", "--registry", "--prefix", "--cache", "--cache-dir", "--env-file", "--workspace", "--directory", "--project":
+		return takesValue
+	}
+	return takesNone
 }

@@ -16,9 +16,10 @@ func TestPackageOf(t *testing.T) {
 	for want, lines := range map[string][][]string{
 		"npx @a/b":   {{"npx", "-y", "@a/b", "dir"}, {"/usr/bin/npx", "@a/b"}, {"C:/x/NPX.cmd", "--yes", "@a/b"}, {"npx", "-y", "--package=@a/b", "run"}},
 		"npx @a/b@2": {{"npx", "-p", "@a/b@2", "-c", "b"}},
-		"uvx tool":   {{"uvx", "tool", "--flag"}, {"uvx", "--from", "tool", "other"}},
+		"uvx tool":   {{"uvx", "tool", "--flag"}, {"uvx", "--from", "tool", "other"}, {"uvx", "--python", "3.12", "-p", "3.13", "--with=x", "tool"}},
 		"uv tool":    {{"uv", "tool", "run", "tool"}},
 		"npm x":      {{"npm", "exec", "--", "x"}},
+		"npx y":      {{"npx", "--registry", "https://r", "--prefix=/d", "-y", "y"}},
 		"":           {{"node", "x.js"}, {"npx"}, {"npx", "-y"}, {"npm", "start"}, {"uv", "run", "x"}, {"npx", "-p"}},
 	} {
 		for _, line := range lines {
@@ -64,7 +65,7 @@ func TestServersOfOnePackageDoNotStartAtTheSameTime(t *testing.T) {
 		if _, err := s.enter(ctx, entry("p")); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("whoever waits does not end with its context: %v", err)
 		}
-		time.Sleep(time.Hour)
+		time.Sleep(time.Minute)
 		synctest.Wait()
 		want := []time.Duration{0, 0, 10 * time.Second, 20 * time.Second, 20 * time.Second}
 		if !slices.Equal(starts, want) {

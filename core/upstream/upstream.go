@@ -68,6 +68,7 @@ type Upstream struct {
 	listing bool // a relist is under way
 	health  health
 	watch   watch
+	urgent  bool // a person wants the next attempt at once
 	work    sync.WaitGroup
 
 	mu     sync.Mutex
@@ -255,10 +256,11 @@ func (u *Upstream) obey(ctx context.Context) {
 	}
 	if o.entry != nil {
 		restart = u.takeEntry(*o.entry) || restart
-		u.watchFiles(ctx)
 	}
+	u.watchFiles(ctx)
 	switch after := u.wish(); {
 	case after == inEnabled && restart:
+		u.urgent = o.reconnect
 		u.carryOut(ctx, inReconnect)
 	case after != before || after == inInvalid && *problem != *u.entry.Problem:
 		u.carryOut(ctx, after)

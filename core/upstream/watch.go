@@ -8,9 +8,13 @@ import (
 	"mcp-funnel/core/filewatch"
 )
 
-// watchSettle is how long the files of a server have to be quiet before it is
-// restarted with them.
-const watchSettle = 300 * time.Millisecond
+const (
+	// watchSettle is how long the files of a server have to be quiet before it is
+	// restarted with them, and watchAtMost how long that is waited for in a build
+	// that takes its time.
+	watchSettle = 300 * time.Millisecond
+	watchAtMost = 10 * time.Second
+)
 
 // watch follows the files a server is made of, for those who develop it. It belongs
 // to Run.
@@ -27,20 +31,27 @@ func (w *watch) end() {
 	w.paths, w.cancel = nil, nil
 }
 
-// watchFiles follows the files that the entry names (its watch), instead of those
-// that an earlier entry named.
+// watchFiles follows the files that the entry names (its watch) while the server is to
+// run, instead of those that an earlier entry named.
 func (u *Upstream) watchFiles(ctx context.Context) {
-	if slices.Equal(u.watch.paths, u.entry.Watch) {
+	var paths []string
+	if u.wish() == inEnabled {
+		paths = u.entry.Watch
+	}
+	if slices.Equal(u.watch.paths, paths) {
 		return
 	}
 	u.watch.end()
-	if len(u.entry.Watch) == 0 {
+	if len(paths) == 0 {
 		return
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	u.watch = watch{paths: u.entry.Watch, cancel: cancel}
-	watcher := filewatch.New(u.entry.Watch, filewatch.Options{Settle: watchSettle, Trees: true, Log: u.deps.Log})
+	u.watch = watch{paths: paths, cancel: cancel}
 	u.work.Go(func() {
+		// The first look at a large tree takes its time, so not in Run.
+		watcher := filewatch.New(paths, filewatch.Options{
+			Settle: watchSettle, AtMost: watchAtMost, Trees: true, Log: u.deps.Log.With("server", u.name),
+		})
 		// Run ends with ctx and no other way.
 		_ = watcher.Run(ctx, func() {
 			if u.deps.Note != nil {

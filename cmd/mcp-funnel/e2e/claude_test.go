@@ -35,6 +35,10 @@ func TestClaude(t *testing.T) {
 		{"between", claudeServerKilledBetweenTurns},
 		{"during", claudeServerKilledDuringCall},
 		{"app", claudeAppKilled},
+		{"appduring", claudeAppKilledDuringCall},
+		{"replaced", claudeAppReplaced},
+		{"quit", claudeAppQuitAndStarted},
+		{"late", claudeAppStartedLater},
 		{"three", claudeThreeSessions},
 		{"names", claudeNames},
 	} {
@@ -142,6 +146,113 @@ func claudeAppKilled(u *user) string {
 		}
 	}
 	return "the app killed with -9 between two turns: the next call in the same session was answered by new processes, the old ones are gone"
+}
+
+// bridge is the one bridge process that runs; it has to stay the same.
+func (u *user) bridge() process {
+	u.t.Helper()
+	var bridges []process
+	u.eventually("one bridge runs", func() bool {
+		bridges = u.running("mcp-funnel bridge")
+		return len(bridges) == 1
+	})
+	return bridges[0]
+}
+
+// sameBridge checks that the session was not restarted.
+func (u *user) sameBridge(before process) {
+	u.t.Helper()
+	if after := u.bridge(); after.pid != before.pid {
+		u.t.Errorf("the bridge was restarted: %s, then %s", before, after)
+	}
+}
+
+func claudeAppKilledDuringCall(u *user) string {
+	s := u.claude("one", call("odd__slow"), call("odd__quick"), call("demo__calls").gated("checked"))
+	u.eventually("the call runs", func() bool { return len(u.witness()) == 1 })
+	bridge := u.bridge()
+	began := time.Now()
+	process{pid: u.status("the app runs", func(core.Report) bool { return true }).PID}.kill()
+	broken := s.result(1)
+	took := time.Since(began)
+	if !broken.Error || !strings.Contains(broken.Text, "may have run") {
+		u.t.Errorf("the call during which the app was killed: %+v", broken)
+	}
+	s.succeeds(2, "called as quick")
+	u.sameBridge(bridge)
+	s.open("checked")
+	s.succeeds(3, "calls=1 pid=")
+	s.wait()
+	if ran := u.witness(); len(ran) != 2 {
+		u.t.Errorf("the server ran %q, want slow and quick, once each", ran)
+	}
+	return fmt.Sprintf("the app killed during a call: an error after %d ms; the next calls in the same session succeeded, nothing ran twice", took.Milliseconds())
+}
+
+func claudeAppReplaced(u *user) string {
+	s := u.claude("one", call("demo__calls"), call("demo__calls").gated("replaced"), call("odd__quick").gated("checked"))
+	first := s.succeeds(1, "calls=1 pid=")
+	bridge := u.bridge()
+	before := u.status("the app runs", func(core.Report) bool { return true })
+	u.start("app", u.command(program, "serve", "--replace"))
+	u.status("another app runs", func(r core.Report) bool { return r.PID != before.PID })
+	s.open("replaced")
+	second := s.succeeds(2, "calls=1 pid=")
+	u.sameBridge(bridge)
+	s.open("checked")
+	s.succeeds(3, "called as quick")
+	s.wait()
+	if first == second {
+		u.t.Errorf("both calls were answered by the same process: %s", first)
+	}
+	return "the app replaced with --replace between two turns: the same session goes on with the new one and its servers"
+}
+
+func claudeAppQuitAndStarted(u *user) string {
+	s := u.claude("one", call("demo__calls"), call("demo__calls").gated("quit"), call("demo__calls").gated("started"), call("odd__quick").gated("checked"))
+	s.succeeds(1, "calls=1 pid=")
+	bridge := u.bridge()
+	u.must("quit", u.command(program, "quit"))
+	s.open("quit")
+	refused := s.result(2)
+	if !refused.Error || !strings.Contains(refused.Text, "Start it") {
+		u.t.Errorf("without the app: %+v, want an error that says what to do", refused)
+	}
+	if out, err := u.command(program, "status").Output(); err == nil {
+		u.t.Errorf("somebody started the app again: %s", out)
+	}
+	u.serve()
+	s.open("started")
+	s.succeeds(3, "calls=1 pid=")
+	u.sameBridge(bridge)
+	s.open("checked")
+	s.succeeds(4, "called as quick")
+	s.wait()
+	return fmt.Sprintf("the app quit: %q; after it was started again the same session went on", refused.Text)
+}
+
+func claudeAppStartedLater(u *user) string {
+	s := u.claudeWith("one", []string{"bridge", "--no-start"},
+		call("demo__calls").gated("started"), call("demo__calls").gated("told"), call("odd__quick").gated("checked"))
+	if name := s.turn(1).offered("How many calls"); name != "" {
+		u.t.Errorf("%s is offered before there is an app", name)
+	}
+	bridge := u.bridge()
+	u.serve()
+	u.status("the session is attached", func(r core.Report) bool { return len(r.Sessions) == 1 })
+	s.open("started")
+	// Whether Claude Code knows the tools within the very turn is its own affair.
+	early := s.result(1)
+	if s.turn(2).offered("How many calls") == "" {
+		u.t.Error("the tools are not offered in the turn after the app was started")
+	}
+	s.open("told")
+	s.succeeds(2, "calls=")
+	u.sameBridge(bridge)
+	s.open("checked")
+	s.succeeds(3, "called as quick")
+	s.wait()
+	return fmt.Sprintf("the app started after the session: its tools are there in the next turn (in the same one: %.60q)", early.Text)
 }
 
 func claudeThreeSessions(u *user) string {

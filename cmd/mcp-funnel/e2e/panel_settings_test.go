@@ -10,12 +10,13 @@ import (
 	"strings"
 	"testing"
 
+	"mcp-funnel/cmd/mcp-funnel/e2e/parts"
 	"mcp-funnel/core"
 )
 
 // withButtons is a desktop whose notifications have buttons that one can click on.
-var withButtons = part{name: "xfce", installed: func() map[string]string {
-	programs := maps.Clone(xfce.installed)
+var withButtons = parts.Part{Name: "xfce", Installed: func() map[string]string {
+	programs := maps.Clone(xfce.Installed)
 	programs[notifyd()] = "xfce4-notifyd"
 	return programs
 }()}
@@ -31,7 +32,7 @@ func notifyd() string {
 // TestPanelSettings clicks on the ticks of the menu and on the buttons of a notification,
 // in a dark theme.
 func TestPanelSettings(t *testing.T) {
-	play(t, "mouse", quickProbe, []part{withButtons}, func(u *user) string {
+	play(t, "mouse", quickProbe, []parts.Part{withButtons}, func(u *user) string {
 		opened := u.fakeOpener()
 		d := u.startDesktop("Adwaita:dark", notifyd())
 		end := u.start("app", u.command(program, "tray"))
@@ -60,7 +61,7 @@ func TestPanelSettings(t *testing.T) {
 // TestPanelButton reconnects a server by the button of its notification.
 func TestPanelButton(t *testing.T) {
 	config := strings.Replace(quickProbe, `"slowProbeIntervalMs": 1000`, `"slowProbeIntervalMs": 3600000`, 1)
-	play(t, "mouse", config, []part{withButtons}, func(u *user) string {
+	play(t, "mouse", config, []parts.Part{withButtons}, func(u *user) string {
 		d := u.startDesktop("Adwaita", notifyd())
 		end := u.start("app", u.command(program, "tray"))
 		first := u.server("demo", 0)

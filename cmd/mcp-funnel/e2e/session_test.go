@@ -66,13 +66,19 @@ type session struct {
 // model that takes the given steps. Everything is kept under the session's name.
 func (u *user) claude(name string, steps ...step) *session {
 	u.t.Helper()
+	return u.claudeWith(name, []string{"bridge"}, steps...)
+}
+
+// claudeWith is claude with other arguments of the program that is the server.
+func (u *user) claudeWith(name string, server []string, steps ...step) *session {
+	u.t.Helper()
 	s := &session{u: u, name: name}
 	if err := os.MkdirAll(s.gates(), 0o700); err != nil {
 		u.t.Fatal(err)
 	}
 	s.write("steps.json", steps)
 	s.write("mcp.json", map[string]any{"mcpServers": map[string]any{
-		"funnel": map[string]any{"command": u.launcher, "args": []string{"bridge"}},
+		"funnel": map[string]any{"command": u.launcher, "args": server},
 	}})
 	cmd := u.command(claudeCode.Path(".bin", "claude"), "--print", "go", "--mcp-config", s.path("mcp.json"), "--strict-mcp-config",
 		"--allowedTools", "mcp__funnel", "--output-format", "stream-json", "--verbose")
