@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os/exec"
 	"slices"
 	"strings"
 	"sync"
@@ -49,12 +48,6 @@ func TestBridgeRelaysEverything(t *testing.T) {
 		defer c.serve(u)()
 		return compare(u, direct, todo)
 	})
-}
-
-// transport is the way to a command that is a server.
-func (u *user) transport(name string, cmd *exec.Cmd) mcp.Transport {
-	cmd.Stderr = u.log(name + ".err")
-	return &mcp.CommandTransport{Command: cmd, TerminateDuration: 5 * time.Second}
 }
 
 // record is what a client was told in one step.
