@@ -13,7 +13,7 @@ LDFLAGS = -s -w -X main.version=$(VERSION)
 BUILD = $(GO) build -buildvcs=false -trimpath
 PACKAGE = GO='$(GO)' TOOLS='$(TOOLS)' NFPM_VERSION=$(NFPM_VERSION) VERSION='$(VERSION)'
 
-.PHONY: help build install demo test e2e lint vuln cross deb deb-test release soak fuzz bench faults faults-short clean
+.PHONY: help build install demo test e2e conformance lint vuln cross deb deb-test release soak fuzz bench faults faults-short clean
 
 help: ## show this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -35,6 +35,9 @@ test: ## run all tests (installs dbus-daemon when it may)
 
 e2e: bin/mcp-funnel ## run it against real servers, clients and a panel (T=claude/call)
 	GO='$(GO)' T='$(T)' packaging/scripts/e2e
+
+conformance: bin/mcp-funnel ## run the MCP conformance suites through it, and a client that uses everything
+	GO='$(GO)' T='(conformance|bridge)' packaging/scripts/e2e
 
 lint: ## vet for all systems, gofmt, golangci-lint, govulncheck
 	GO='$(GO)' TOOLS='$(TOOLS)' GOLANGCI_LINT_VERSION=$(GOLANGCI_LINT_VERSION) GOVULNCHECK_VERSION=$(GOVULNCHECK_VERSION) packaging/scripts/lint

@@ -7,6 +7,7 @@ import (
 	"io"
 	"strconv"
 	"time"
+	"unicode"
 
 	"mcp-funnel/core/jsonrpc"
 )
@@ -24,6 +25,13 @@ type eventReader struct {
 	begun bool
 	// skipLF: the line before ended with CR, and a LF now belongs to that.
 	skipLF bool
+	place
+}
+
+// place is where in a stream a reader is.
+type place struct {
+	// id is that of the last event that was complete, "" where events have none.
+	id string
 	// retry is the last pause before opening the stream again that the server
 	// asked for.
 	retry time.Duration
@@ -40,6 +48,7 @@ func newEventReader(r io.Reader, limit int) *eventReader {
 func (e *eventReader) next() ([]byte, error) {
 	var data []byte
 	var begun, long bool
+	id := e.id
 	for {
 		line, cut, err := e.line(max(0, e.limit-len(data)))
 		name, value := field(line)
@@ -52,6 +61,10 @@ func (e *eventReader) next() ([]byte, error) {
 			data = append(append(data, '\n'), value...)
 		case name == "retry":
 			e.setRetry(value)
+		case name == "id" && !bytes.ContainsFunc(value, unicode.IsControl): // else no header could have it
+			id = string(value)
+		case len(line) == 0 && err == nil:
+			e.id = id
 		}
 		long = long || len(data) > e.limit
 		switch {

@@ -8,7 +8,6 @@ import (
 	"io"
 	"mime"
 	"net/http"
-	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
 
@@ -20,6 +19,9 @@ const (
 	mediaEvents = "text/event-stream"
 	mediaJSON   = "application/json"
 )
+
+// headerLastEventID says after which event a stream goes on.
+const headerLastEventID = "Last-Event-ID"
 
 // httpReply is the answer to an HTTP request.
 type httpReply struct {
@@ -53,6 +55,11 @@ func (p httpReply) close() { _ = p.Body.Close() } // only read from
 
 // do makes one HTTP request. What it fails with is fit for people.
 func (t *streamable) do(ctx context.Context, method string, body []byte) (httpReply, error) {
+	return t.doAfter(ctx, method, body, "")
+}
+
+// doAfter is do with the id of the event after which a stream goes on, "" for none.
+func (t *streamable) doAfter(ctx context.Context, method string, body []byte, event string) (httpReply, error) {
 	req, err := http.NewRequestWithContext(ctx, method, t.target, bytes.NewReader(body))
 	if err != nil {
 		return httpReply{}, t.broken(err)
@@ -69,6 +76,9 @@ func (t *streamable) do(ctx context.Context, method string, body []byte) (httpRe
 		req.Header.Set("Accept", mediaEvents)
 		// A server that compresses may hold events back until a block is full.
 		req.Header.Set("Accept-Encoding", "identity")
+	}
+	if event != "" {
+		req.Header.Set(headerLastEventID, event)
 	}
 	t.mu.Lock()
 	session, version := t.session, t.version
@@ -189,39 +199,6 @@ func (t *streamable) readBody(ctx context.Context, x *exchange, p httpReply) err
 		return t.failure(nil, "answered with an error that names no request: %v", errorOf(m))
 	}
 	return t.failure(nil, "answered something else than what was asked: %s", t.excerpt(body))
-}
-
-// readStream delivers everything that comes on the stream until it ends.
-func (t *streamable) readStream(ctx context.Context, x *exchange, p httpReply) error {
-	events := newEventReader(p.Body, t.limit)
-	leave := time.AfterFunc(trailGrace, func() { x.abort(errAnswered) })
-	leave.Stop() // until there is an answer
-	defer leave.Stop()
-	answered := false
-	for {
-		data, err := events.next()
-		switch {
-		case err != nil && answered:
-			return nil
-		case errors.Is(err, io.EOF):
-			return t.failure(err, "ended its stream without an answer")
-		case err != nil:
-			return t.cutShort(ctx, err)
-		}
-		m, ok := t.parseEvent(data)
-		if !ok {
-			continue
-		}
-		if m.Kind == jsonrpc.Response {
-			if answered || !isAnswerTo(m, x.id) {
-				t.strange(fmt.Errorf("a response on the stream of request %d is dropped", x.id))
-				continue
-			}
-			answered = true
-			leave.Reset(trailGrace)
-		}
-		t.sink.Receive(m, x.id)
-	}
 }
 
 // parseEvent reads the data of an event. What is no message is skipped.

@@ -10,9 +10,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/mark3labs/mcp-go/client"
 	"github.com/mark3labs/mcp-go/client/transport"
 	mcpgo "github.com/mark3labs/mcp-go/mcp"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"mcp-funnel/cmd/mcp-funnel/e2e/parts"
 )
@@ -23,15 +25,49 @@ const oneServer = `{ "mcpServers": { "demo": { "command": "$PROGRAM", "args": ["
 // demoTools are the tools of the program's own server, as clients see them.
 var demoTools = []string{"demo__echo", "demo__add", "demo__calls", "demo__crash", "demo__hang", "demo__progress"}
 
+// heard is what a client was told when it used everything that its library offers.
+type heard struct {
+	Tools []string
+	// Text is the echo of a tool.
+	Text string
+	// Prompt and Resource are the texts of two of go-sdk's server.
+	Prompt, Resource string
+	// Elicited is what a tool of that server says that the user answered.
+	Elicited string
+}
+
+// told is what a client has to be told in return for echo.
+func told(echo string) heard {
+	return heard{
+		Tools: demoTools, Text: echo, Prompt: "This is a simple prompt for testing.",
+		Resource: "This is the content of the static text resource.",
+		Elicited: "Elicitation result: action=accept, content=map[username:e2e]",
+	}
+}
+
+// hears checks what a client was told.
+func (u *user) hears(got, want heard) {
+	u.t.Helper()
+	u.lists(got.Tools)
+	want.Tools = got.Tools
+	if diff := cmp.Diff(want, got); diff != "" {
+		u.t.Errorf("the client was told (-want +got):\n%s", diff)
+	}
+}
+
 // TestClients lists and calls tools through the bridge with every client that can be
-// run by a script.
+// run by a script. Those that are libraries also get a prompt, read a resource, and
+// answer a server's question.
 func TestClients(t *testing.T) {
+	twoServers := fmt.Sprintf(`{ "mcpServers": {
+		"demo": { "command": "$PROGRAM", "args": ["demo-server"] },
+		"peer": { "command": %q } } }`, everythingServer(t))
 	play(t, "inspector", oneServer, []parts.Part{parts.Node(), inspector}, inspectorCLI)
 	play(t, "mcporter", oneServer, []parts.Part{parts.Node(), mcporter}, mcporterCLI)
-	play(t, "sdk1", oneServer, []parts.Part{parts.Node(), sdk1}, func(u *user) string { return typescript(u, sdk1) })
-	play(t, "sdk2", oneServer, []parts.Part{parts.Node(), sdk2}, func(u *user) string { return typescript(u, sdk2) })
-	play(t, "go-sdk", oneServer, nil, goSDK)
-	play(t, "mcp-go", oneServer, nil, mcpGo)
+	play(t, "sdk1", twoServers, []parts.Part{parts.Node(), sdk1}, func(u *user) string { return typescript(u, sdk1) })
+	play(t, "sdk2", twoServers, []parts.Part{parts.Node(), sdk2}, func(u *user) string { return typescript(u, sdk2) })
+	play(t, "go-sdk", twoServers, nil, goSDK)
+	play(t, "mcp-go", twoServers, nil, mcpGo)
 }
 
 // lists checks that a client was told of all tools.
@@ -86,41 +122,70 @@ func mcporterCLI(u *user) string {
 
 func typescript(u *user, sdk parts.Part) string {
 	text := u.must("client", u.command(parts.NodeProgram(), u.script("client.mjs", sdk), u.launcher, "bridge"))
-	var said struct {
-		Tools []string
-		Text  string
-	}
+	var said heard
 	if err := json.Unmarshal([]byte(text), &said); err != nil {
 		u.t.Fatalf("the client's output: %v: %s", err, text)
 	}
-	u.lists(said.Tools)
-	if said.Text != "from the SDK" {
-		u.t.Errorf("the echo: %q", said.Text)
-	}
-	return fmt.Sprintf("the TypeScript SDK (%s) listed %d tools and called one", sdk.Packages[0], len(said.Tools))
+	u.hears(said, told("from the SDK"))
+	return usedAll(fmt.Sprintf("the TypeScript SDK (%s)", sdk.Packages[0]), said)
+}
+
+// usedAll is what a client proved that did.
+func usedAll(client string, said heard) string {
+	return fmt.Sprintf("%s listed %d tools, called one, got a prompt, read a resource and answered a server's question", client, len(said.Tools))
 }
 
 func goSDK(u *user) string {
-	session := u.connect()
-	names := u.toolNames(session)
-	u.lists(names)
-	if text := u.call(session, "demo__echo", `{"message":"from go-sdk"}`); !strings.Contains(text, "from go-sdk") {
-		u.t.Errorf("the echo: %s", text)
+	session := u.connectWith(&mcp.ClientOptions{
+		ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+			return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"username": "e2e"}}, nil
+		},
+	})
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	text := func(result *mcp.CallToolResult, err error) string {
+		if err != nil {
+			u.t.Fatal("calling a tool:", err)
+		}
+		return result.Content[0].(*mcp.TextContent).Text
 	}
+	prompt, err := session.GetPrompt(ctx, &mcp.GetPromptParams{Name: "peer__test_simple_prompt"})
+	if err != nil {
+		u.t.Fatal("getting a prompt:", err)
+	}
+	resource, err := session.ReadResource(ctx, &mcp.ReadResourceParams{URI: "test://static-text"})
+	if err != nil {
+		u.t.Fatal("reading a resource:", err)
+	}
+	said := heard{
+		Tools:  u.toolNames(session),
+		Text:   text(session.CallTool(ctx, &mcp.CallToolParams{Name: "demo__echo", Arguments: map[string]any{"message": "from go-sdk"}})),
+		Prompt: prompt.Messages[0].Content.(*mcp.TextContent).Text, Resource: resource.Contents[0].Text,
+		Elicited: text(session.CallTool(ctx, &mcp.CallToolParams{Name: "peer__test_elicitation", Arguments: map[string]any{"message": "who?"}})),
+	}
+	u.hears(said, told("from go-sdk"))
 	if err := session.Close(); err != nil {
 		u.t.Error("closing the session:", err)
 	}
-	return fmt.Sprintf("go-sdk's client listed %d tools and called one", len(names))
+	return usedAll("go-sdk's client", said)
+}
+
+// mcpGoUser answers every form.
+type mcpGoUser struct{}
+
+func (mcpGoUser) Elicit(context.Context, mcpgo.ElicitationRequest) (*mcpgo.ElicitationResult, error) {
+	return &mcpgo.ElicitationResult{ElicitationResponse: mcpgo.ElicitationResponse{
+		Action: mcpgo.ElicitationResponseActionAccept, Content: map[string]any{"username": "e2e"},
+	}}, nil
 }
 
 func mcpGo(u *user) string {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	peer := transport.NewStdio(u.launcher, nil, "bridge")
-	if err := peer.Start(ctx); err != nil {
+	c := client.NewClient(transport.NewStdio(u.launcher, nil, "bridge"), client.WithElicitationHandler(mcpGoUser{}))
+	if err := c.Start(ctx); err != nil {
 		u.t.Fatal("starting the bridge:", err)
 	}
-	c := client.NewClient(peer)
 	hello := mcpgo.InitializeRequest{Params: mcpgo.InitializeParams{
 		ProtocolVersion: mcpgo.LATEST_PROTOCOL_VERSION, ClientInfo: mcpgo.Implementation{Name: "e2e", Version: "1"},
 	}}
@@ -131,22 +196,33 @@ func mcpGo(u *user) string {
 	if err != nil {
 		u.t.Fatal("listing tools:", err)
 	}
-	var names []string
+	var said heard
 	for _, tool := range list.Tools {
-		names = append(names, tool.Name)
+		said.Tools = append(said.Tools, tool.Name)
 	}
-	u.lists(names)
-	result, err := c.CallTool(ctx, mcpgo.CallToolRequest{Params: mcpgo.CallToolParams{
-		Name: "demo__echo", Arguments: map[string]any{"message": "from mcp-go"},
-	}})
+	call := func(name, message string) string {
+		result, err := c.CallTool(ctx, mcpgo.CallToolRequest{Params: mcpgo.CallToolParams{
+			Name: name, Arguments: map[string]any{"message": message},
+		}})
+		if err != nil {
+			u.t.Fatal("calling a tool:", err)
+		}
+		return result.Content[0].(mcpgo.TextContent).Text
+	}
+	said.Text, said.Elicited = call("demo__echo", "from mcp-go"), call("peer__test_elicitation", "who?")
+	prompt, err := c.GetPrompt(ctx, mcpgo.GetPromptRequest{Params: mcpgo.GetPromptParams{Name: "peer__test_simple_prompt"}})
 	if err != nil {
-		u.t.Fatal("calling a tool:", err)
+		u.t.Fatal("getting a prompt:", err)
 	}
-	if text, ok := mcpgo.AsTextContent(result.Content[0]); !ok || text.Text != "from mcp-go" {
-		u.t.Errorf("the echo: %+v", result)
+	said.Prompt = prompt.Messages[0].Content.(mcpgo.TextContent).Text
+	resource, err := c.ReadResource(ctx, mcpgo.ReadResourceRequest{Params: mcpgo.ReadResourceParams{URI: "test://static-text"}})
+	if err != nil {
+		u.t.Fatal("reading a resource:", err)
 	}
+	said.Resource = resource.Contents[0].(mcpgo.TextResourceContents).Text
+	u.hears(said, told("from mcp-go"))
 	if err := c.Close(); err != nil {
 		u.t.Error("closing the client:", err)
 	}
-	return fmt.Sprintf("mcp-go's client listed %d tools and called one", len(names))
+	return usedAll("mcp-go's client", said)
 }

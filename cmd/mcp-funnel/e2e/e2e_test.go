@@ -75,7 +75,7 @@ func run(m *testing.M) (code int, err error) {
 	}
 	code = m.Run()
 	if len(report.lines) == 0 && code == 0 {
-		return 0, errors.New("there is no such scenario; those there are: servers, claude, clients, panel, and NAME/PART as in claude/call")
+		return 0, errors.New("there is no such scenario; those there are: servers, claude, clients, panel, conformance, bridge, and NAME/PART as in claude/call")
 	}
 	fmt.Println()
 	for _, line := range report.lines {

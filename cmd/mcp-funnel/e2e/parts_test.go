@@ -27,6 +27,9 @@ var (
 	mcporter   = parts.Part{Name: "mcporter-0.12.3", Packages: []string{"mcporter@0.12.3"}}
 	sdk1       = parts.Part{Name: "sdk1-1.32.2", Packages: []string{"@modelcontextprotocol/sdk@1.32.2"}}
 	sdk2       = parts.Part{Name: "sdk2-2.4.0", Packages: []string{"@modelcontextprotocol/client@2.4.0"}}
+	// Two lines of the conformance suite; each knows scenarios that the other does not.
+	conformance1 = parts.Part{Name: "conformance-0.1.16", Packages: []string{"@modelcontextprotocol/conformance@0.1.16"}}
+	conformance2 = parts.Part{Name: "conformance-0.2.0-alpha.12", Packages: []string{"@modelcontextprotocol/conformance@0.2.0-alpha.12"}}
 
 	xfce = parts.Part{Name: "xfce", Installed: map[string]string{
 		"Xvfb": "xvfb", "dbus-daemon": "dbus-daemon", "dbus-monitor": "dbus-bin", "xfce4-panel": "xfce4-panel",
@@ -48,6 +51,24 @@ func fetch(t *testing.T, wanted []parts.Part, proved *string) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// everythingPackage is go-sdk's server that has all that the conformance suites ask
+// for. go.mod has its version.
+const everythingPackage = "github.com/modelcontextprotocol/go-sdk/conformance/everything-server"
+
+// everythingServer builds that server and returns its path. Without flags it speaks
+// over standard input and output.
+func everythingServer(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(filepath.Dir(program), "everything-server")
+	if _, err := os.Stat(path); err == nil {
+		return path // this run built it
+	}
+	if out, err := exec.Command("go", "build", "-o", path, everythingPackage).CombinedOutput(); err != nil {
+		t.Fatalf("building go-sdk's server: %v: %s", err, out)
+	}
+	return path
 }
 
 // finishClaude puts Claude Code's program in its place where npm was told to run no

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -100,16 +101,26 @@ func (u *user) killLeader(report core.Report) int {
 // connect attaches a bridge, by go-sdk's client.
 func (u *user) connect() *mcp.ClientSession {
 	u.t.Helper()
+	return u.connectWith(nil)
+}
+
+// connectWith is connect for a client that can do more.
+func (u *user) connectWith(options *mcp.ClientOptions) *mcp.ClientSession {
+	u.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	cmd := u.command(u.launcher, "bridge")
-	cmd.Stderr = u.log("bridge.err")
-	client := mcp.NewClient(&mcp.Implementation{Name: "e2e", Version: "1"}, nil)
-	session, err := client.Connect(ctx, &mcp.CommandTransport{Command: cmd, TerminateDuration: 5 * time.Second}, nil)
+	client := mcp.NewClient(&mcp.Implementation{Name: "e2e", Version: "1"}, options)
+	session, err := client.Connect(ctx, u.transport("bridge", u.command(u.launcher, "bridge")), nil)
 	if err != nil {
 		u.t.Fatal("attaching a bridge:", err)
 	}
 	return session
+}
+
+// transport is the way to a command that is a server.
+func (u *user) transport(name string, cmd *exec.Cmd) mcp.Transport {
+	cmd.Stderr = u.log(name + ".err")
+	return &mcp.CommandTransport{Command: cmd, TerminateDuration: 5 * time.Second}
 }
 
 func (u *user) toolNames(session *mcp.ClientSession) []string {

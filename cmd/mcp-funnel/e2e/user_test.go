@@ -126,9 +126,19 @@ func (u *user) start(name string, cmd *exec.Cmd) <-chan error {
 	return end
 }
 
-// must runs a command to its end and returns its stdout; the output is kept as
-// NAME.out and NAME.err.
+// must runs a command to its end, which has to be a good one, and returns its stdout;
+// the output is kept as NAME.out and NAME.err.
 func (u *user) must(name string, cmd *exec.Cmd) string {
+	u.t.Helper()
+	out, err := u.finish(name, cmd)
+	if err != nil {
+		u.t.Fatalf("%s: %v", name, err)
+	}
+	return out
+}
+
+// finish is must for a command that may end badly.
+func (u *user) finish(name string, cmd *exec.Cmd) (string, error) {
 	u.t.Helper()
 	var out bytes.Buffer
 	cmd.Stdout = &out
@@ -141,10 +151,7 @@ func (u *user) must(name string, cmd *exec.Cmd) string {
 		err = fmt.Errorf("%w after %v", <-end, patience)
 	}
 	_, _ = u.log(name + ".out").Write(out.Bytes())
-	if err != nil {
-		u.t.Fatalf("%s: %v", name, err)
-	}
-	return out.String()
+	return out.String(), err
 }
 
 // serve starts the app without an icon and waits until all servers are connected.
