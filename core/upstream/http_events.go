@@ -21,15 +21,15 @@ type eventReader struct {
 	r *bufio.Reader
 	// limit is the longest data in bytes that is returned.
 	limit int
-	// begun: the place where a byte order mark may stand is behind us.
+	// begun: the position where a byte order mark may stand is behind us.
 	begun bool
 	// skipLF: the line before ended with CR, and a LF now belongs to that.
 	skipLF bool
-	place
+	position
 }
 
-// place is where in a stream a reader is.
-type place struct {
+// position is where in a stream a reader is.
+type position struct {
 	// id is that of the last event that was complete, "" where events have none.
 	id string
 	// retry is the last pause before opening the stream again that the server

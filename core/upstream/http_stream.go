@@ -23,7 +23,7 @@ const (
 // in the next one (MCP 2025-11-25, "Sending Messages to the Server" and "Resumability
 // and Redelivery"); the request itself is never sent twice.
 func (t *streamable) readStream(ctx context.Context, x *exchange, p httpReply) error {
-	var at place
+	var at position
 	for {
 		answered, err := t.readEvents(ctx, x, p, &at)
 		_, long := errors.AsType[*jsonrpc.TooLongError](err)
@@ -40,11 +40,11 @@ func (t *streamable) readStream(ctx context.Context, x *exchange, p httpReply) e
 }
 
 // readEvents delivers what comes on one stream until it ends, and moves at along.
-func (t *streamable) readEvents(ctx context.Context, x *exchange, p httpReply, at *place) (answered bool, err error) {
+func (t *streamable) readEvents(ctx context.Context, x *exchange, p httpReply, at *position) (answered bool, err error) {
 	defer p.close()
 	events := newEventReader(p.Body, t.limit)
-	events.place = *at
-	defer func() { *at = events.place }()
+	events.position = *at
+	defer func() { *at = events.position }()
 	leave := time.AfterFunc(trailGrace, func() { x.abort(errAnswered) })
 	leave.Stop() // until there is an answer
 	defer leave.Stop()
@@ -74,9 +74,9 @@ func (t *streamable) readEvents(ctx context.Context, x *exchange, p httpReply, a
 	}
 }
 
-// resume opens a stream that goes on at a place. Where the server has none it fails with
+// resume opens a stream that goes on at a position. Where the server has none it fails with
 // ended, which is why the one before ended.
-func (t *streamable) resume(ctx context.Context, at place, ended error) (httpReply, error) {
+func (t *streamable) resume(ctx context.Context, at position, ended error) (httpReply, error) {
 	pause := resumePause
 	if at.retry > 0 {
 		pause = min(max(at.retry, resumeLeastPause), listenLastPause)
