@@ -42,8 +42,9 @@ var departures = map[string]string{
 	"server-sse-polling/server-sse-retry-field":                   "as before: there is no stream that could be closed early",
 }
 
-// resultFolder is where a suite writes a scenario's checks: its name and the time.
-var resultFolder = regexp.MustCompile(`^server-(.+)-\d{4}-\d\d-\d\dT[^/]*$`)
+// resultFolder is where a suite writes a scenario's checks: its name and the time, and
+// before them what was tested where that is a server.
+var resultFolder = regexp.MustCompile(`^(?:server-)?(.+)-\d{4}-\d\d-\d\dT[^/]*$`)
 
 // readFindings reads what a suite wrote into dir.
 func readFindings(dir string) (findings, error) {

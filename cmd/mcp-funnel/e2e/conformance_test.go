@@ -41,7 +41,8 @@ type conformance struct {
 
 // TestConformance runs the conformance suites against go-sdk's server: over HTTP without
 // the funnel (native), and through the funnel's HTTP endpoint with the server behind it
-// over stdio, and over HTTP. What passes natively has to pass through the funnel.
+// over stdio, and over HTTP. What passes natively has to pass through the funnel. Then the
+// suites are the server (client).
 func TestConformance(t *testing.T) {
 	c := &conformance{server: everythingServer(t), address: freeAddress(t), found: map[string]map[string]findings{}}
 	wanted := []parts.Part{parts.Node(), conformance1, conformance2}
@@ -60,10 +61,12 @@ func TestConformance(t *testing.T) {
 		defer c.serve(u)()
 		return c.through(u, "http")
 	})
+	play(t, "client", `{}`, wanted, asClient)
+	if len(c.found) == 0 {
+		return
+	}
 	for _, s := range suites {
-		if found := c.found[s.part.Name]; found != nil {
-			fmt.Printf("\n%s", table(s.part.Name, found))
-		}
+		fmt.Printf("\n%s", table(s.part.Name, c.found[s.part.Name]))
 	}
 	fmt.Println(departuresText())
 }
@@ -109,7 +112,7 @@ func (c *conformance) through(u *user, way string) string {
 			u.t.Errorf("%s, %s: %s", s.part.Name, way, lost)
 		}
 	}
-	return c.count(way) + " through the funnel, as without it"
+	return c.count(way) + " through the funnel; none fails that passes without it"
 }
 
 // run runs all suites, one after the other: the server asks the client that it serves.
@@ -117,20 +120,25 @@ func (c *conformance) run(u *user, way, url string) {
 	u.t.Helper()
 	for _, s := range suites {
 		out := u.path(filepath.Join("checks", way, s.part.Name))
-		args := append([]string{
-			s.part.Path("@modelcontextprotocol", "conformance", "dist", "index.js"), "server", "--url", url, "-o", out,
-		}, s.args...)
-		// It ends badly when a scenario fails; which, its findings tell.
-		_, end := u.finish(way+"-"+s.part.Name, u.command(parts.NodeProgram(), args...))
-		found, err := readFindings(out)
-		if err != nil || len(found) == 0 {
-			u.t.Fatalf("%s found nothing: %v; it ended with %v", s.part.Name, err, end)
-		}
+		found := s.run(u, way, out, append([]string{"server", "--url", url}, s.args...)...)
 		if c.found[s.part.Name] == nil {
 			c.found[s.part.Name] = map[string]findings{}
 		}
 		c.found[s.part.Name][way] = found
 	}
+}
+
+// run runs the suite and returns what it wrote into the folder out.
+func (s suite) run(u *user, name, out string, args ...string) findings {
+	u.t.Helper()
+	args = append([]string{s.part.Path("@modelcontextprotocol", "conformance", "dist", "index.js")}, args...)
+	// It ends badly when a scenario fails; which, its findings tell.
+	_, end := u.finish(name+"-"+s.part.Name, u.command(parts.NodeProgram(), append(args, "-o", out)...))
+	found, err := readFindings(out)
+	if err != nil || len(found) == 0 {
+		u.t.Fatalf("%s found nothing: %v; it ended with %v", s.part.Name, err, end)
+	}
+	return found
 }
 
 // serve runs the server over HTTP until the returned function is called.
