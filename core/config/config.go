@@ -109,6 +109,9 @@ type Server struct {
 	// URL and Headers are for the types http and sse.
 	URL     string
 	Headers map[string]string
+	// CAFile is the absolute path of a PEM file with certificates of authorities that
+	// are trusted besides the system's. It is read at each connection. Empty: none.
+	CAFile string
 
 	// Enabled is independent of Problem: a disabled entry can be wrong as well.
 	Enabled bool

@@ -22,7 +22,9 @@ func (s Server) Fingerprint() string {
 		Args, Env                  []string
 		Headers                    map[string]string
 		Scope                      Scope
-	}{s.Type, s.FallbackSSE, s.Command, s.EnvFile, s.Cwd, s.URL, s.Args, s.Env, s.Headers, s.Scope})
+		// Left out when empty, so that entries without it keep their fingerprints.
+		CAFile string `json:",omitempty"`
+	}{s.Type, s.FallbackSSE, s.Command, s.EnvFile, s.Cwd, s.URL, s.Args, s.Env, s.Headers, s.Scope, s.CAFile})
 	if err != nil {
 		// Strings and a map of strings can always be written.
 		panic("config: writing a fingerprint: " + err.Error())

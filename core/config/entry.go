@@ -17,8 +17,8 @@ type entry struct {
 	server  Server
 
 	// What says how to reach the server, wherever in the entry it stands.
-	kind, command, args, url, cwd, envFile, watch, token *node
-	env, headers                                         []member
+	kind, command, args, url, caFile, cwd, envFile, watch, token *node
+	env, headers                                                 []member
 	// project: ${PROJECT_DIR} is used.
 	project bool
 }
@@ -102,6 +102,8 @@ func (e *entry) readLaunch(m member) bool {
 		e.take(&e.args, m)
 	case "url", "httpUrl", "serverUrl":
 		e.take(&e.url, m)
+	case "caFile":
+		e.take(&e.caFile, m)
 	case "env":
 		e.env = append(e.env, e.object(m.node)...)
 	case "headers":
@@ -148,7 +150,7 @@ func (e *entry) readTransport(m member) {
 	}
 	for _, inner := range e.object(m.node) {
 		switch inner.key {
-		case "type", "command", "args", "url", "httpUrl", "serverUrl", "env", "headers", "cwd":
+		case "type", "command", "args", "url", "httpUrl", "serverUrl", "caFile", "env", "headers", "cwd":
 			e.readLaunch(inner)
 		default:
 			inner.unknown()

@@ -127,6 +127,29 @@ func TestProjectDirMakesTheScopeProject(t *testing.T) {
 	}
 }
 
+func TestCAFile(t *testing.T) {
+	for entry, want := range map[string]string{
+		`{"url":"https://h/","caFile":"ca.pem"}`:                         "/etc/f/ca.pem",
+		`{"url":"https://h/","caFile":"~/ca.pem"}`:                       "/home/u/ca.pem",
+		`{"url":"https://h/","caFile":"${CERTS}/ca.pem"}`:                "/certs/ca.pem",
+		`{"transport":{"type":"sse","url":"https://h/","caFile":"/ca"}}`: "/ca",
+		`{"url":"https://h/","caFile":null}`:                             "",
+		`{"url":"https://h/","caFile":""}`:                               "",
+	} {
+		if s := valid(t, entry, "CERTS=/certs"); s.CAFile != want {
+			t.Errorf("%s: caFile %q, want %q", entry, s.CAFile, want)
+		}
+	}
+	with, without := valid(t, `{"url":"https://h/","caFile":"/ca"}`), valid(t, `{"url":"https://h/"}`)
+	if with.Fingerprint() == without.Fingerprint() {
+		t.Error("the fingerprint leaves caFile out")
+	}
+	// Lists are remembered under the fingerprint: it stays for those who have no caFile.
+	if got := without.Fingerprint(); got != "a09c3e667bc16d76ee7cc722243e95819657365cf6080a5ac0dda8d67b91d59f" {
+		t.Errorf("the fingerprint of an entry without caFile became %s", got)
+	}
+}
+
 func TestRelativePaths(t *testing.T) {
 	s := valid(t, `{"command":"./run","envFile":".env","watch":["./dist","/abs"]}`)
 	if s.Command != "./run" || s.EnvFile != "/etc/f/.env" || !slices.Equal(s.Watch, []string{"/etc/f/dist", "/abs"}) {

@@ -116,6 +116,9 @@ func (e *entry) resolveFolders() {
 	if path, ok := e.expandNode(e.envFile, asString); ok && path != "" {
 		s.EnvFile = absolute(e.tilde(e.envFile, path), folder)
 	}
+	if path, ok := e.expandNode(e.caFile, asString); ok && path != "" {
+		s.CAFile = absolute(e.tilde(e.caFile, path), folder)
+	}
 	for _, path := range e.expandList(e.watch, `"watch" wants a list like ["./dist"]`) {
 		s.Watch = append(s.Watch, absolute(e.tilde(e.watch, path), folder))
 	}

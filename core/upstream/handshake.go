@@ -41,7 +41,7 @@ func (l *link) greet(ctx context.Context, self mcp.Implementation) (handshake, e
 		return handshake{}, err // what was being asked does not matter then
 	}
 	if err != nil {
-		return handshake{}, fmt.Errorf("initialize: %w", err)
+		return handshake{}, fmt.Errorf("initialize: %w", newerOnly(init, err))
 	}
 	span, _ := jsonrpc.Lookup(init.Raw, init.Result, "protocolVersion")
 	version, ok := jsonrpc.Unquote(span.Of(init.Raw))

@@ -135,7 +135,12 @@ func TestC50_ServerWithoutAListeningStream(t *testing.T) {
 // handshakeError performs a handshake that fails and returns why.
 func handshakeError(t *testing.T, e Endpoint) error {
 	t.Helper()
-	transport, err := openHTTP(t.Context(), e)
+	return handshakeErrorBy(t, openHTTP, e)
+}
+
+func handshakeErrorBy(t *testing.T, open opening, e Endpoint) error {
+	t.Helper()
+	transport, err := open(t.Context(), e)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,12 +2,15 @@ package upstream
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
+	"os"
 	"strings"
 	"time"
 )
@@ -32,7 +35,10 @@ const (
 // NewHTTPClient returns the client for all HTTP servers. It uses the proxies of
 // the environment, but none to reach this machine, and it follows a redirect only
 // to the same scheme, host and port. Whoever ends it calls CloseIdleConnections.
-func NewHTTPClient() *http.Client {
+func NewHTTPClient() *http.Client { return newHTTPClient(nil) }
+
+// newHTTPClient trusts the given authorities; nil are those of the system.
+func newHTTPClient(roots *x509.CertPool) *http.Client {
 	dialer := &loopbackDialer{net.Dialer{
 		Timeout: dialTimeout,
 		// Finds out that the other side is gone, after a sleep for instance.
@@ -47,9 +53,36 @@ func NewHTTPClient() *http.Client {
 			MaxIdleConnsPerHost: idlePerHost,
 			IdleConnTimeout:     idleTimeout,
 			TLSHandshakeTimeout: tlsTimeout,
+			TLSClientConfig:     &tls.Config{RootCAs: roots},
 		},
 		CheckRedirect: sameOrigin,
 	}
+}
+
+// maxCAFile is the size in bytes of the largest file of certificates that is read.
+const maxCAFile = 4 << 20
+
+// readCAFile reads the authorities of a PEM file and adds them to the system's.
+func readCAFile(path string) (*x509.CertPool, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading caFile: %w", err)
+	}
+	if !info.Mode().IsRegular() || info.Size() > maxCAFile {
+		return nil, fmt.Errorf("reading caFile %s: not a regular file of a sensible size", path)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading caFile: %w", err)
+	}
+	roots, err := x509.SystemCertPool()
+	if err != nil {
+		roots = x509.NewCertPool() // a system without any
+	}
+	if !roots.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("reading caFile %s: it holds no certificate in PEM form (-----BEGIN CERTIFICATE-----)", path)
+	}
+	return roots, nil
 }
 
 // proxyFor is the proxy for a request, nil for none.

@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -52,6 +54,8 @@ type exchangeError struct {
 	cause error
 	// broken: no HTTP answer came, so that the next request would fail as well.
 	broken bool
+	// foreign: an answer came whole, and it is none of Streamable HTTP.
+	foreign bool
 }
 
 func (e *exchangeError) Error() string { return e.text }
@@ -87,49 +91,76 @@ func dialFailed(err error) bool {
 }
 
 // failure is the error of one request; the text begins with where it went.
-func (t *streamable) failure(cause error, format string, args ...any) error {
-	return &exchangeError{text: t.mask(t.peer + " " + fmt.Sprintf(format, args...)), cause: cause}
+func (b *httpBase) failure(cause error, format string, args ...any) error {
+	return &exchangeError{text: b.mask(b.peer + " " + fmt.Sprintf(format, args...)), cause: cause}
+}
+
+// foreign is the error of a request whose answer is none of Streamable HTTP.
+func (b *httpBase) foreign(format string, args ...any) error {
+	text := fmt.Sprintf(format, args...)
+	if !b.greeted() && b.otherKind != "" {
+		text += "; " + b.otherKind
+	}
+	return &exchangeError{text: b.mask(b.peer + " " + text), foreign: true}
 }
 
 // broken is the error of a request that got no HTTP answer.
-func (t *streamable) broken(err error) error {
+func (b *httpBase) broken(err error) error {
 	// A url.Error shows the whole URL.
 	if outer, ok := errors.AsType[*url.Error](err); ok {
 		err = outer.Err
 	}
-	text := fmt.Sprintf("talking to %s: %v", t.peer, err)
+	text := fmt.Sprintf("talking to %s: %v", b.peer, err)
 	switch {
+	case errors.As(err, new(x509.UnknownAuthorityError)):
+		text += "; if its certificate is of an authority of your own, name the PEM file of that in caFile in its config"
 	case dialFailed(err):
-		text = fmt.Sprintf("%s cannot be reached: %v", t.peer, err)
+		text = fmt.Sprintf("%s cannot be reached: %v", b.peer, err)
 	case errors.Is(err, io.EOF):
-		text = t.peer + " closed the connection without an answer"
+		text = b.peer + " closed the connection without an answer"
 	}
-	return &exchangeError{text: t.mask(text), cause: err, broken: true}
+	return &exchangeError{text: b.mask(text), cause: err, broken: true}
 }
 
 // cutShort is the error of an answer that broke off.
-func (t *streamable) cutShort(ctx context.Context, err error) error {
+func (b *httpBase) cutShort(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	if _, ok := errors.AsType[*jsonrpc.TooLongError](err); ok {
-		return t.failure(err, "sends too much: %v", err)
+		return b.failure(err, "sends too much: %v", err)
 	}
-	return t.failure(err, "broke off its answer: %v", err)
+	return b.failure(err, "broke off its answer: %v", err)
 }
 
 // shortestMasked: a shorter session id is no secret, and would be found anywhere.
 const shortestMasked = 8
 
-// mask takes secrets out of text, the session's id among them.
-func (t *streamable) mask(text string) string {
-	t.mu.Lock()
-	session := t.session
-	t.mu.Unlock()
-	if len(session) >= shortestMasked {
-		text = strings.ReplaceAll(text, session, "***")
+// querySecrets are the values in a query, and the query itself, longest first.
+func querySecrets(query string) []string {
+	values, _ := url.ParseQuery(query) // what is wrong with it is left out
+	secrets := []string{query}
+	for _, list := range values {
+		secrets = append(secrets, list...)
 	}
-	return t.endpoint.Mask(text)
+	slices.SortFunc(secrets, func(a, b string) int { return len(b) - len(a) })
+	return secrets
+}
+
+// mask takes secrets out of text, the session's id among them.
+func (b *httpBase) mask(text string) string {
+	b.mu.Lock()
+	session, query := b.session, ""
+	if _, after, found := strings.Cut(b.postTo, "?"); found {
+		query = after
+	}
+	b.mu.Unlock()
+	for _, secret := range append(querySecrets(query), session) {
+		if len(secret) >= shortestMasked {
+			text = strings.ReplaceAll(text, secret, "***")
+		}
+	}
+	return b.endpoint.Mask(text)
 }
 
 // Bounds of what is shown of a server's words. Masking comes before cutting, so
@@ -140,8 +171,8 @@ const (
 )
 
 // excerpt is the beginning of a body, on one line.
-func (t *streamable) excerpt(body []byte) string {
-	text := t.mask(string(body[:min(len(body), excerptRead)]))
+func (b *httpBase) excerpt(body []byte) string {
+	text := b.mask(string(body[:min(len(body), excerptRead)]))
 	text = printable(strings.Join(strings.Fields(text), " "))
 	if runes := []rune(text); len(runes) > excerptRunes {
 		text = string(runes[:excerptRunes]) + "…"
@@ -169,24 +200,50 @@ var sessionUnknown = regexp.MustCompile(`(?i)\b(?:no valid|invalid|unknown|expir
 
 // refusal makes an error of an answer whose status is no success. own: its body
 // is the JSON-RPC error for the request.
-func (t *streamable) refusal(p httpReply, body []byte, own bool) error {
+func (b *httpBase) refusal(p httpReply, body []byte, own bool) error {
 	switch {
 	case authStatus(p.StatusCode):
-		return &AuthError{Status: p.StatusCode, Hint: t.authHint(p.Header.Get("WWW-Authenticate"), body)}
+		return &AuthError{Status: p.StatusCode, Hint: b.authHint(p.Header.Get("WWW-Authenticate"), body)}
 	case sessionLost(p, body, own):
-		return &SessionLostError{Status: p.StatusCode, Hint: t.excerpt(body)}
+		return &SessionLostError{Status: p.StatusCode, Hint: b.excerpt(body)}
 	}
-	text := fmt.Sprintf("%s answered HTTP status %d", t.peer, p.StatusCode)
+	if !b.greeted() {
+		if err := newerFromText(body); err != nil {
+			return err
+		}
+	}
+	return &statusError{
+		status: p.StatusCode, text: b.statusText(p, body),
+		retryAfter: retryAfter(p.Header.Get("Retry-After"), time.Now()),
+	}
+}
+
+// statusText says what a status that is no success may mean.
+func (b *httpBase) statusText(p httpReply, body []byte) string {
+	text := fmt.Sprintf("%s answered HTTP status %d", b.peer, p.StatusCode)
 	if name := http.StatusText(p.StatusCode); name != "" {
 		text += " (" + name + ")"
 	}
-	if words := t.excerpt(body); words != "" {
+	if words := b.excerpt(body); words != "" {
 		text += ": " + words
 	}
-	if !t.greeted() && (p.StatusCode == http.StatusNotFound || p.StatusCode == http.StatusMethodNotAllowed) {
+	if b.greeted() || b.endpoint.FallbackSSE {
+		return text // in the latter case what the other try brings counts too
+	}
+	if p.StatusCode == http.StatusNotFound || p.StatusCode == http.StatusMethodNotAllowed {
 		text += "; is the url in its config the one for MCP?"
 	}
-	return &statusError{status: p.StatusCode, text: text, retryAfter: retryAfter(p.Header.Get("Retry-After"), time.Now())}
+	if wrongKind(p.StatusCode) {
+		text += "; " + b.otherKind
+	}
+	return text
+}
+
+// wrongKind reports whether a server that speaks only the other transport over HTTP
+// answers the first request with that status (MCP 2025-11-25, "Backwards
+// Compatibility").
+func wrongKind(status int) bool {
+	return status == http.StatusBadRequest || status == http.StatusNotFound || status == http.StatusMethodNotAllowed
 }
 
 // retryAfter reads the header of that name (RFC 9110, section 10.2.3): seconds or a
@@ -211,7 +268,7 @@ func retryAfter(value string, now time.Time) time.Duration {
 // one code.
 func sessionLost(p httpReply, body []byte, own bool) bool {
 	missing := p.StatusCode == http.StatusNotFound
-	if p.session == "" || !missing && p.StatusCode != http.StatusBadRequest {
+	if !p.inSession || !missing && p.StatusCode != http.StatusBadRequest {
 		return false
 	}
 	var said *jsonrpc.Error
@@ -225,7 +282,7 @@ func sessionLost(p httpReply, body []byte, own bool) bool {
 var authWords = regexp.MustCompile(`\b(?:error_description|error)="((?:[^"\\]|\\.)*)"`)
 
 // authHint is what a server says about why it wants a log-in.
-func (t *streamable) authHint(challenge string, body []byte) string {
+func (b *httpBase) authHint(challenge string, body []byte) string {
 	hint := ""
 	for _, found := range authWords.FindAllStringSubmatch(challenge, -1) {
 		if hint == "" || strings.HasPrefix(found[0], "error_description") {
@@ -233,7 +290,7 @@ func (t *streamable) authHint(challenge string, body []byte) string {
 		}
 	}
 	if hint != "" {
-		return t.excerpt([]byte(hint))
+		return b.excerpt([]byte(hint))
 	}
-	return t.excerpt(body)
+	return b.excerpt(body)
 }

@@ -29,7 +29,7 @@ func readEvents(r io.Reader, limit int) (data []string, long int, err error) {
 		case err != nil:
 			return data, long, err
 		default:
-			data = append(data, string(event))
+			data = append(data, string(event.data))
 		}
 	}
 }
@@ -78,6 +78,64 @@ func TestEventReaderKeepsRetry(t *testing.T) {
 	}
 }
 
+func TestEventReaderTellsNamesAndIDs(t *testing.T) {
+	for name, test := range map[string]struct {
+		text  string
+		names []string
+		id    string
+	}{
+		"none":                {"data: a\n\n", []string{""}, ""},
+		"name":                {"event: endpoint\ndata: a\n\n", []string{"endpoint"}, ""},
+		"the last name":       {"event: x\ndata: a\nevent:y\n\n", []string{"y"}, ""},
+		"for one event":       {"event: x\ndata: a\n\ndata: b\n\n", []string{"x", ""}, ""},
+		"not past no data":    {"event: x\n\ndata: b\n\n", []string{""}, ""},
+		"id":                  {"id: 7\ndata: a\n\n", []string{""}, "7"},
+		"id stays":            {"id: 7\ndata: a\n\ndata: b\n\n", []string{"", ""}, "7"},
+		"id without data":     {"id: 7\ndata:\n\n", nil, "7"},
+		"empty id":            {"id: 7\n\nid\n\n", nil, ""},
+		"id of half an event": {"id: 7\n\nid: 8\ndata: {", []string{""}, "7"},
+		"id with NUL":         {"id: 7\n\nid: 8\x00\n\n", nil, "7"},
+		"id for no header":    {"id: 7\n\nid: 8\x01\n\n", nil, ""},
+		"id of any length":    {"id: 7\n\nid: " + strings.Repeat("8", maxEventID+1) + "\n\n", nil, ""},
+		"id of too much":      {"id: 7\n\nid: 8\ndata: " + strings.Repeat("x", 20000) + "\n\n", nil, "8"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			events := newEventReader(strings.NewReader(test.text), 10000)
+			var names []string
+			for {
+				e, err := events.next()
+				if errors.Is(err, io.EOF) {
+					break
+				}
+				if err == nil {
+					names = append(names, e.name)
+				}
+			}
+			if diff := cmp.Diff(test.names, names); diff != "" || events.lastID != test.id {
+				t.Errorf("the last id is %q, want %q; names (-want +got):\n%s", events.lastID, test.id, diff)
+			}
+		})
+	}
+}
+
+// Encoders put the id of a message at its beginning or at its end.
+func TestEventReaderKeepsTheIDOfWhatIsTooLong(t *testing.T) {
+	long := strings.Repeat("x", 100_000)
+	for _, data := range []string{
+		`{"jsonrpc":"2.0","id":12,"result":"` + long + `"}`,
+		`{"result":"` + long + `","jsonrpc":"2.0","id":12}`,
+		`{"result":"` + long[:90_000] + `","jsonrpc":"2.0","id":12}`,
+	} {
+		for limit := range map[int]bool{9000: true, len(data) - 1: true, len(data) - 20: true} {
+			_, err := newEventReader(strings.NewReader("data: "+data+"\n\n"), limit).next()
+			var tooLong *jsonrpc.TooLongError
+			if !errors.As(err, &tooLong) || string(tooLong.ID()) != "12" {
+				t.Errorf("with a limit of %d of %d the error is %v", limit, len(data), err)
+			}
+		}
+	}
+}
+
 func TestEventReaderSkipsWhatIsTooLong(t *testing.T) {
 	const limit = 1000
 	fits := strings.Repeat("x", limit)
@@ -110,9 +168,9 @@ func TestEventReaderTellsABrokenStream(t *testing.T) {
 func TestEventReaderTakesTheLongestMessage(t *testing.T) {
 	message := bytes.Repeat([]byte("0123456789abcdef"), jsonrpc.MaxLine/16)
 	r := io.MultiReader(strings.NewReader("data: "), bytes.NewReader(message), strings.NewReader("\n\n"))
-	data, err := newEventReader(r, jsonrpc.MaxLine).next()
-	if err != nil || !bytes.Equal(data, message) {
-		t.Errorf("%d bytes of %d came, error %v", len(data), len(message), err)
+	event, err := newEventReader(r, jsonrpc.MaxLine).next()
+	if err != nil || !bytes.Equal(event.data, message) {
+		t.Errorf("%d bytes of %d came, error %v", len(event.data), len(message), err)
 	}
 }
 
@@ -122,7 +180,7 @@ func TestEventReaderTakesTheLongestMessage(t *testing.T) {
 func FuzzEventReader(f *testing.F) {
 	for _, seed := range []string{
 		"data: a\n\n", "\ufeffdata: a\r\n\r\n", "data: a\rdata: b\r\r", "id: 1\nevent: e\n: c\ndata\n\n", "data:  \n\ndata", "\r\n\n\rdata:x\r\n\r",
-		"\r\n\ufeffdata: a\n\n",
+		"\r\n\ufeffdata: a\n\n", "event: endpoint\ndata: /m?s=1\n\nevent\nid\ndata: b\n\nevent: x\n\nid: \x00\n\n",
 	} {
 		f.Add(seed)
 	}
@@ -133,25 +191,42 @@ func FuzzEventReader(f *testing.F) {
 			text = ":\n" + text
 		}
 		const limit = 1 << 20
-		got, _, err := readEvents(strings.NewReader(text), limit)
-		if err != nil {
-			t.Fatal(err)
+		got, id := allEvents(t, strings.NewReader(text), limit)
+		piecemeal, idPiecemeal := allEvents(t, iotest.OneByteReader(strings.NewReader(text)), limit)
+		if diff := cmp.Diff(got, piecemeal); diff != "" || id != idPiecemeal {
+			t.Fatalf("byte by byte: id %q, at once %q (-at once +byte by byte):\n%s", id, idPiecemeal, diff)
 		}
-		piecemeal, _, err := readEvents(iotest.OneByteReader(strings.NewReader(text)), limit)
-		if diff := cmp.Diff(got, piecemeal); diff != "" || err != nil {
-			t.Fatalf("byte by byte: error %v (-at once +byte by byte):\n%s", err, diff)
-		}
-		var want []string
+		var want []seenEvent
 		for event, err := range sse.Read(strings.NewReader(text), &sse.ReadConfig{MaxEventSize: limit}) {
 			if err != nil {
 				t.Skip("the other reader gives up: ", err)
 			}
 			if event.Data != "" {
-				want = append(want, event.Data)
+				want = append(want, seenEvent{event.Type, event.Data})
 			}
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%q (-other +ours):\n%s", text, diff)
 		}
+		if strings.ContainsFunc(id, func(r rune) bool { return r < ' ' || r == 0x7f }) || len(id) > maxEventID {
+			t.Errorf("%q cannot be sent in a header", id)
+		}
 	})
+}
+
+type seenEvent struct{ Name, Data string }
+
+func allEvents(t *testing.T, r io.Reader, limit int) (seen []seenEvent, lastID string) {
+	t.Helper()
+	events := newEventReader(r, limit)
+	for {
+		e, err := events.next()
+		if errors.Is(err, io.EOF) {
+			return seen, events.lastID
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen = append(seen, seenEvent{e.name, string(e.data)})
+	}
 }

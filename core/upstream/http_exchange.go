@@ -20,14 +20,11 @@ const (
 	mediaJSON   = "application/json"
 )
 
-// headerLastEventID says after which event a stream goes on.
-const headerLastEventID = "Last-Event-ID"
-
 // httpReply is the answer to an HTTP request.
 type httpReply struct {
 	*http.Response
-	// session is the id that the request carried.
-	session string
+	// inSession: the request named a session that the server gave us.
+	inSession bool
 }
 
 func (p httpReply) ok() bool { return p.StatusCode/100 == 2 }
@@ -53,65 +50,6 @@ func (p httpReply) read(limit int) ([]byte, error) {
 // close gives the connection up unless the body was read to its end.
 func (p httpReply) close() { _ = p.Body.Close() } // only read from
 
-// do makes one HTTP request. What it fails with is fit for people.
-func (t *streamable) do(ctx context.Context, method string, body []byte) (httpReply, error) {
-	return t.doAfter(ctx, method, body, "")
-}
-
-// doAfter is do with the id of the event after which a stream goes on, "" for none.
-func (t *streamable) doAfter(ctx context.Context, method string, body []byte, event string) (httpReply, error) {
-	req, err := http.NewRequestWithContext(ctx, method, t.target, bytes.NewReader(body))
-	if err != nil {
-		return httpReply{}, t.broken(err)
-	}
-	req.Header = t.header.Clone()
-	if host := req.Header.Get("Host"); host != "" {
-		req.Host = host
-	}
-	switch method {
-	case http.MethodPost:
-		req.Header.Set("Accept", mediaJSON+", "+mediaEvents)
-		req.Header.Set("Content-Type", mediaJSON)
-	case http.MethodGet:
-		req.Header.Set("Accept", mediaEvents)
-		// A server that compresses may hold events back until a block is full.
-		req.Header.Set("Accept-Encoding", "identity")
-	}
-	if event != "" {
-		req.Header.Set(headerLastEventID, event)
-	}
-	t.mu.Lock()
-	session, version := t.session, t.version
-	t.mu.Unlock()
-	if session != "" {
-		req.Header.Set(mcp.HeaderSessionID, session)
-	}
-	if version != "" {
-		req.Header.Set(mcp.HeaderProtocolVersion, version)
-	}
-	resp, err := t.endpoint.Client.Do(req) //nolint:bodyclose // who gets the reply closes it
-	var redirect *redirectError
-	switch {
-	case err == nil:
-		return httpReply{Response: resp, session: session}, nil
-	case ctx.Err() != nil:
-		return httpReply{}, context.Cause(ctx)
-	case errors.As(err, &redirect):
-		return httpReply{}, t.failure(redirect, "%s", redirect)
-	}
-	return httpReply{}, t.broken(err)
-}
-
-// post sends a message, whose bytes Send counted.
-func (t *streamable) post(ctx context.Context, message []byte) (httpReply, error) {
-	defer func() {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		t.backlog -= len(message)
-	}()
-	return t.do(ctx, http.MethodPost, message)
-}
-
 // exchange is a request and the way to its answer.
 type exchange struct {
 	id      int64
@@ -127,10 +65,12 @@ func (t *streamable) startExchange(m jsonrpc.Message) error {
 	if !ok {
 		return fmt.Errorf("sending %s: its id is not a number", m.MethodName())
 	}
+	if err := t.admit(m); err != nil {
+		return err
+	}
 	ctx, abort := context.WithCancelCause(t.life)
 	x := &exchange{id: id, message: m, gated: t.gated, abort: abort}
 	t.inFlight[id] = abort
-	t.backlog += len(m.Raw)
 	t.work.Go(func() { t.run(ctx, x) })
 	return nil
 }
@@ -154,10 +94,7 @@ func (t *streamable) run(ctx context.Context, x *exchange) {
 // perform returns nil once the answer is delivered.
 func (t *streamable) perform(ctx context.Context, x *exchange) error {
 	if x.gated {
-		select {
-		case <-t.ready:
-		case <-ctx.Done(): // the post says so
-		}
+		t.waitReady(ctx)
 	}
 	p, err := t.post(ctx, x.message.Raw)
 	if err != nil {
@@ -171,9 +108,9 @@ func (t *streamable) perform(ctx context.Context, x *exchange) error {
 	}
 	switch {
 	case !p.ok():
-		return t.refused(x, p)
+		return t.refused(x.id, p)
 	case p.StatusCode == http.StatusAccepted || p.StatusCode == http.StatusNoContent:
-		return t.failure(nil, "accepted the request without answering it (HTTP status %d)", p.StatusCode)
+		return t.foreign("accepted the request without answering it (HTTP status %d)", p.StatusCode)
 	case p.media() == mediaEvents:
 		return t.readStream(ctx, x, p)
 	}
@@ -189,30 +126,30 @@ func (t *streamable) readBody(ctx context.Context, x *exchange, p httpReply) err
 	m, err := jsonrpc.Parse(onOneLine(body))
 	switch {
 	case len(body) == 0:
-		return t.failure(err, "sent an empty answer (HTTP status %d)", p.StatusCode)
+		return t.foreign("sent an empty answer (HTTP status %d)", p.StatusCode)
 	case err != nil:
-		return t.failure(err, "answered with what is no message: %s (%v)", t.excerpt(body), err)
+		return t.foreign("answered with what is no message: %s (%v)", t.excerpt(body), err)
 	case isAnswerTo(m, x.id):
 		t.sink.Receive(m, x.id)
 		return nil
 	case m.Error.Present():
-		return t.failure(nil, "answered with an error that names no request: %v", errorOf(m))
+		return t.failure(newerOnly(m, errorOf(m)), "answered with an error that names no request: %v", newerOnly(m, errorOf(m)))
 	}
 	return t.failure(nil, "answered something else than what was asked: %s", t.excerpt(body))
 }
 
 // parseEvent reads the data of an event. What is no message is skipped.
-func (t *streamable) parseEvent(data []byte) (jsonrpc.Message, bool) {
+func (b *httpBase) parseEvent(data []byte) (jsonrpc.Message, bool) {
 	m, err := jsonrpc.Parse(onOneLine(data))
 	if err != nil {
-		t.strange(fmt.Errorf("an event is skipped: %w", err))
+		b.strange(fmt.Errorf("an event is skipped: %w", err))
 	}
 	return m, err == nil
 }
 
 // strange notes what a server does that it should not, and no call suffers from.
-func (t *streamable) strange(err error) {
-	t.endpoint.Logger.Debug("a server does not do what was expected", "server", t.endpoint.Server, "err", err)
+func (b *httpBase) strange(err error) {
+	b.endpoint.Logger.Debug("a server does not do what was expected", "server", b.endpoint.Server, "err", err)
 }
 
 // isAnswerTo reports whether m is the response to the request with that id.
@@ -242,15 +179,15 @@ func onOneLine(message []byte) []byte {
 }
 
 // refused takes an answer that is not of the 2xx: the server's own JSON-RPC error
-// for x, which is delivered, or a failure.
-func (t *streamable) refused(x *exchange, p httpReply) error {
-	body, _ := p.read(t.limit) // where it breaks off the status says enough
+// for the request with that id, which is delivered, or a failure.
+func (b *httpBase) refused(id int64, p httpReply) error {
+	body, _ := p.read(b.limit) // where it breaks off the status says enough
 	m, err := jsonrpc.Parse(onOneLine(body))
-	own := err == nil && isAnswerTo(m, x.id) && m.Error.Present()
+	own := err == nil && isAnswerTo(m, id) && m.Error.Present()
 	switch {
-	case !own, !t.greeted() && (authStatus(p.StatusCode) || busyStatus(p.StatusCode)), sessionLost(p, body, own):
-		return t.refusal(p, body, own)
+	case !own, !b.greeted() && (authStatus(p.StatusCode) || busyStatus(p.StatusCode)), sessionLost(p, body, own):
+		return b.refusal(p, body, own)
 	}
-	t.sink.Receive(m, x.id)
+	b.sink.Receive(m, id)
 	return nil
 }

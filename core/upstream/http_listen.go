@@ -27,27 +27,31 @@ const (
 	listenNever
 )
 
+// listening is where the listening stream of a connection stands.
+type listening struct {
+	// wasUp: the server offered it before, so that a failure now means more.
+	wasUp bool
+	// last is the id of the last event that came on it; "" to begin anew.
+	last string
+	// wish is the pause that the server asks for.
+	wish time.Duration
+}
+
 // listen keeps the stream open on which a server sends what belongs to no
 // request (MCP 2025-11-25, "Listening for Messages from the Server"). Servers
 // need not have one.
 func (t *streamable) listen(ctx context.Context) {
-	select {
-	case <-t.ready:
-	case <-ctx.Done():
-		return
-	}
+	t.waitReady(ctx)
 	pause := listenFirstPause
-	for wasUp := false; ; {
+	for l := new(listening); ctx.Err() == nil; {
 		began := time.Now()
-		how, up, wish := t.listenOnce(ctx, wasUp)
-		if how == listenNever || ctx.Err() != nil {
+		if t.listenOnce(ctx, l) == listenNever || ctx.Err() != nil {
 			return
 		}
-		wasUp = wasUp || up
 		if time.Since(began) > listenLastPause {
 			pause = listenFirstPause
 		}
-		timer := time.NewTimer(min(max(pause, wish), listenLastPause))
+		timer := time.NewTimer(min(max(pause, l.wish), listenLastPause))
 		select {
 		case <-timer.C:
 		case <-t.done:
@@ -58,34 +62,39 @@ func (t *streamable) listen(ctx context.Context) {
 	}
 }
 
-// listenOnce opens the stream and delivers what comes until it breaks. again says
-// that it was up before, so that a failure now means more. up is whether the
-// server offered it and wish the pause that the server asks for.
-func (t *streamable) listenOnce(ctx context.Context, again bool) (how outcome, up bool, wish time.Duration) {
-	p, err := t.do(ctx, http.MethodGet, nil)
+// listenOnce opens the stream and delivers what comes until it breaks.
+func (t *streamable) listenOnce(ctx context.Context, l *listening) outcome {
+	after := l.last
+	p, err := t.do(ctx, httpAsk{method: http.MethodGet, after: after})
+	l.wish = 0
 	if err != nil {
-		return t.notOpened(err, again), false, 0
+		return t.notOpened(err, l.wasUp)
 	}
 	defer p.close()
 	if p.StatusCode == http.StatusOK && p.media() == mediaEvents {
 		events := newEventReader(p.Body, t.limit)
+		events.lastID = after
 		t.readUnasked(ctx, events)
-		return listenAgain, true, events.retry
+		l.wasUp, l.last, l.wish = true, events.lastID, events.retry
+		return listenAgain
 	}
-	if !again {
-		return listenNever, false, 0
+	if !l.wasUp {
+		return listenNever
 	}
 	body, _ := p.read(t.limit) // the status says enough
 	var lost *SessionLostError
 	switch err := t.refusal(p, body, false); {
 	case errors.As(err, &lost):
 		t.finish(err)
-		return listenNever, false, 0
-	case p.StatusCode == http.StatusTooManyRequests || p.StatusCode >= http.StatusInternalServerError:
-		return listenAgain, false, 0
+		return listenNever
+	case busy(p.StatusCode):
+		return listenAgain
+	case after != "" && p.StatusCode != http.StatusMethodNotAllowed:
+		l.last = "" // it does not know the event any more
+		return listenAgain
 	default:
 		t.strange(fmt.Errorf("its listening stream does not come back: %w", err))
-		return listenNever, false, 0
+		return listenNever
 	}
 }
 
@@ -105,7 +114,7 @@ func (t *streamable) notOpened(err error, again bool) outcome {
 // readUnasked delivers what comes on the listening stream.
 func (t *streamable) readUnasked(ctx context.Context, events *eventReader) {
 	for {
-		data, err := events.next()
+		e, err := events.next()
 		var long *jsonrpc.TooLongError
 		switch {
 		case errors.As(err, &long):
@@ -117,7 +126,7 @@ func (t *streamable) readUnasked(ctx context.Context, events *eventReader) {
 			t.strange(fmt.Errorf("its listening stream ended: %w", t.cutShort(ctx, err)))
 			return
 		}
-		if m, ok := t.parseEvent(data); ok {
+		if m, ok := t.parseEvent(e.data); ok {
 			t.sink.Receive(m, 0)
 		}
 	}

@@ -218,7 +218,15 @@ func endpointOf(t *testing.T, url string) Endpoint {
 // openPeer makes a transport that delivers to a testSink.
 func openPeer(t *testing.T, e Endpoint) (Transport, *testSink) {
 	t.Helper()
-	transport, err := openHTTP(t.Context(), e)
+	return openBy(t, openHTTP, e)
+}
+
+// opening is openHTTP or openSSE.
+type opening func(context.Context, Endpoint) (Transport, error)
+
+func openBy(t *testing.T, open opening, e Endpoint) (Transport, *testSink) {
+	t.Helper()
+	transport, err := open(t.Context(), e)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -231,7 +239,12 @@ func openPeer(t *testing.T, e Endpoint) (Transport, *testSink) {
 // greetPeer makes a transport and performs the handshake on it.
 func greetPeer(t *testing.T, e Endpoint) (Transport, *testSink) {
 	t.Helper()
-	transport, sink := openPeer(t, e)
+	return greetBy(t, openHTTP, e)
+}
+
+func greetBy(t *testing.T, open opening, e Endpoint) (Transport, *testSink) {
+	t.Helper()
+	transport, sink := openBy(t, open, e)
 	sendLine(t, transport, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}`)
 	sink.next(t)
 	transport.Negotiated("2025-11-25")
@@ -242,7 +255,12 @@ func greetPeer(t *testing.T, e Endpoint) (Transport, *testSink) {
 // linkedTo makes a transport with a link that has greeted the server.
 func linkedTo(t *testing.T, e Endpoint) (*link, handshake) {
 	t.Helper()
-	transport, err := openHTTP(t.Context(), e)
+	return linkedBy(t, openHTTP, e)
+}
+
+func linkedBy(t *testing.T, open opening, e Endpoint) (*link, handshake) {
+	t.Helper()
+	transport, err := open(t.Context(), e)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -269,6 +287,9 @@ func sendLine(t *testing.T, transport Transport, line string) {
 		t.Fatalf("sending %s: %v", line, err)
 	}
 }
+
+// callX is a client's call.
+const callX = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x"}}`
 
 // sendCall sends a tools/call with that id.
 func sendCall(t *testing.T, transport Transport, id int) {

@@ -60,57 +60,66 @@ func serveSDK(t *testing.T, p *sdkPeer, build func() http.Handler) {
 func mcpGoPeer(t *testing.T, options ...server.StreamableHTTPOption) *sdkPeer {
 	p := newSDKPeer()
 	serveSDK(t, p, func() http.Handler {
-		s := server.NewMCPServer("peer", "1", server.WithToolCapabilities(true))
-		s.AddTool(mcp.NewTool("work"), func(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-			if r.Params.Meta != nil {
-				params := map[string]any{"progressToken": r.Params.Meta.ProgressToken, "progress": 1}
-				if err := server.ServerFromContext(ctx).SendNotificationToClient(ctx, "notifications/progress", params); err != nil {
-					return nil, err
-				}
-				<-p.arrived
-			}
-			return mcp.NewToolResultText("done"), nil
-		})
-		s.AddTool(mcp.NewTool("wait"), func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-			<-ctx.Done()
-			p.cancelled <- struct{}{}
-			return nil, ctx.Err()
-		})
-		p.addTool = func() { s.AddTool(mcp.NewTool("more"), nil) }
-		return server.NewStreamableHTTPServer(s, append(options,
+		return server.NewStreamableHTTPServer(mcpGoServer(p), append(options,
 			server.WithStateful(true), server.WithStreamableHTTPLogger(slog.New(slog.DiscardHandler)))...)
 	})
 	return p
 }
 
+func mcpGoServer(p *sdkPeer) *server.MCPServer {
+	s := server.NewMCPServer("peer", "1", server.WithToolCapabilities(true))
+	s.AddTool(mcp.NewTool("work"), func(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		if r.Params.Meta != nil {
+			params := map[string]any{"progressToken": r.Params.Meta.ProgressToken, "progress": 1}
+			if err := server.ServerFromContext(ctx).SendNotificationToClient(ctx, "notifications/progress", params); err != nil {
+				return nil, err
+			}
+			<-p.arrived
+		}
+		return mcp.NewToolResultText("done"), nil
+	})
+	s.AddTool(mcp.NewTool("wait"), func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		<-ctx.Done()
+		p.cancelled <- struct{}{}
+		return nil, ctx.Err()
+	})
+	p.addTool = func() { s.AddTool(mcp.NewTool("more"), nil) }
+	return s
+}
+
 func goSDKPeer(t *testing.T, options gosdk.StreamableHTTPOptions) *sdkPeer {
 	p := newSDKPeer()
 	serveSDK(t, p, func() http.Handler {
-		s := gosdk.NewServer(&gosdk.Implementation{Name: "peer", Version: "1"}, nil)
-		schema := json.RawMessage(`{"type":"object"}`)
-		s.AddTool(&gosdk.Tool{Name: "work", InputSchema: schema}, func(ctx context.Context, r *gosdk.CallToolRequest) (*gosdk.CallToolResult, error) {
-			if token := r.Params.GetProgressToken(); token != nil {
-				if err := r.Session.NotifyProgress(ctx, &gosdk.ProgressNotificationParams{ProgressToken: token, Progress: 1}); err != nil {
-					return nil, err
-				}
-				<-p.arrived
-			}
-			return &gosdk.CallToolResult{Content: []gosdk.Content{&gosdk.TextContent{Text: "done"}}}, nil
-		})
-		s.AddTool(&gosdk.Tool{Name: "wait", InputSchema: schema}, func(ctx context.Context, _ *gosdk.CallToolRequest) (*gosdk.CallToolResult, error) {
-			<-ctx.Done()
-			p.cancelled <- struct{}{}
-			return nil, ctx.Err()
-		})
-		p.addTool = func() { s.AddTool(&gosdk.Tool{Name: "more", InputSchema: schema}, nil) }
-		t.Cleanup(func() {
-			for session := range s.Sessions() { // those that a restart left
-				_ = session.Close()
-			}
-		})
+		s := goSDKServer(t, p)
 		return gosdk.NewStreamableHTTPHandler(func(*http.Request) *gosdk.Server { return s }, &options)
 	})
 	return p
+}
+
+func goSDKServer(t *testing.T, p *sdkPeer) *gosdk.Server {
+	s := gosdk.NewServer(&gosdk.Implementation{Name: "peer", Version: "1"}, nil)
+	schema := json.RawMessage(`{"type":"object"}`)
+	s.AddTool(&gosdk.Tool{Name: "work", InputSchema: schema}, func(ctx context.Context, r *gosdk.CallToolRequest) (*gosdk.CallToolResult, error) {
+		if token := r.Params.GetProgressToken(); token != nil {
+			if err := r.Session.NotifyProgress(ctx, &gosdk.ProgressNotificationParams{ProgressToken: token, Progress: 1}); err != nil {
+				return nil, err
+			}
+			<-p.arrived
+		}
+		return &gosdk.CallToolResult{Content: []gosdk.Content{&gosdk.TextContent{Text: "done"}}}, nil
+	})
+	s.AddTool(&gosdk.Tool{Name: "wait", InputSchema: schema}, func(ctx context.Context, _ *gosdk.CallToolRequest) (*gosdk.CallToolResult, error) {
+		<-ctx.Done()
+		p.cancelled <- struct{}{}
+		return nil, ctx.Err()
+	})
+	p.addTool = func() { s.AddTool(&gosdk.Tool{Name: "more", InputSchema: schema}, nil) }
+	t.Cleanup(func() {
+		for session := range s.Sessions() { // those that a restart left
+			_ = session.Close()
+		}
+	})
+	return s
 }
 
 // eachSDK runs a test against every kind of peer.

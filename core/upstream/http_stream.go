@@ -8,96 +8,139 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/mark3labs/mcp-go/mcp"
+
 	"mcp-funnel/core/jsonrpc"
 )
 
-// The pause before a stream that ended without the answer is opened again: where the
-// server asks for none, and the shortest one.
-const (
-	resumePause      = time.Second
-	resumeLeastPause = 10 * time.Millisecond
-)
+// resumeTries is how many times in a row the rest of a stream is asked for in vain.
+const resumeTries = 5
 
-// readStream delivers everything that comes on the stream with the answer to x. A server
-// that numbers its events may end the stream before, as often as it likes, and goes on
-// in the next one (MCP 2025-11-25, "Sending Messages to the Server" and "Resumability
-// and Redelivery"); the request itself is never sent twice.
-func (t *streamable) readStream(ctx context.Context, x *exchange, p httpReply) error {
-	var at position
-	for {
-		answered, err := t.readEvents(ctx, x, p, &at)
-		_, long := errors.AsType[*jsonrpc.TooLongError](err)
-		switch {
-		case answered:
-			return nil
-		case at.id == "" || long || ctx.Err() != nil:
-			return err
-		}
-		if p, err = t.resume(ctx, at, err); err != nil {
-			return err
-		}
-	}
+// eventEndpoint is the first event on a stream of the older HTTP with SSE.
+const eventEndpoint = "endpoint"
+
+// answerStream is the stream on which the answer to a request comes. It can consist of
+// several HTTP answers, each of which goes on where the last one ended.
+type answerStream struct {
+	x *exchange
+	// leave ends the stream some time after the answer.
+	leave    *time.Timer
+	answered bool
+	// last is the id of the last event that came; "" when it cannot be gone on from.
+	last string
+	// retry is the pause that the server asked for.
+	retry time.Duration
+	// heard is how many events came.
+	heard int
 }
 
-// readEvents delivers what comes on one stream until it ends, and moves at along.
-func (t *streamable) readEvents(ctx context.Context, x *exchange, p httpReply, at *position) (answered bool, err error) {
-	defer p.close()
+// readStream delivers everything that comes on the stream until it ends, and asks for
+// the rest where that is before the answer.
+func (t *streamable) readStream(ctx context.Context, x *exchange, p httpReply) error {
+	s := &answerStream{x: x, leave: time.AfterFunc(trailGrace, func() { x.abort(errAnswered) })}
+	s.leave.Stop() // until there is an answer
+	defer s.leave.Stop()
+	broke := t.follow(ctx, s, p)
+	if broke == nil || x.message.MethodName() == string(mcp.MethodInitialize) {
+		return broke // an attempt to connect ends at the first thing that breaks
+	}
+	return t.resume(ctx, s, broke)
+}
+
+// follow delivers what comes on one HTTP answer. It returns nil when the answer to the
+// request was there.
+func (t *streamable) follow(ctx context.Context, s *answerStream, p httpReply) error {
 	events := newEventReader(p.Body, t.limit)
-	events.position = *at
-	defer func() { *at = events.position }()
-	leave := time.AfterFunc(trailGrace, func() { x.abort(errAnswered) })
-	leave.Stop() // until there is an answer
-	defer leave.Stop()
+	events.lastID = s.last
 	for {
-		data, err := events.next()
-		switch {
-		case err != nil && answered:
-			return true, nil
-		case errors.Is(err, io.EOF):
-			return false, t.failure(err, "ended its stream without an answer")
-		case err != nil:
-			return false, t.cutShort(ctx, err)
+		e, err := events.next()
+		s.last = events.lastID
+		if events.retry > 0 {
+			s.retry = events.retry
 		}
-		m, ok := t.parseEvent(data)
+		switch {
+		case err != nil && s.answered:
+			return nil
+		case errors.Is(err, io.EOF):
+			return t.failure(err, "ended its stream without an answer")
+		case err != nil:
+			return t.cutShort(ctx, err)
+		case e.name == eventEndpoint:
+			return t.foreign("answered with a stream of the older HTTP with SSE")
+		}
+		s.heard++
+		m, ok := t.parseEvent(e.data)
 		if !ok {
 			continue
 		}
 		if m.Kind == jsonrpc.Response {
-			if answered || !isAnswerTo(m, x.id) {
-				t.strange(fmt.Errorf("a response on the stream of request %d is dropped", x.id))
+			if s.answered || !isAnswerTo(m, s.x.id) {
+				t.strange(fmt.Errorf("a response on the stream of request %d is dropped", s.x.id))
 				continue
 			}
-			answered = true
-			leave.Reset(trailGrace)
+			s.answered = true
+			s.leave.Reset(trailGrace)
 		}
-		t.sink.Receive(m, x.id)
+		t.sink.Receive(m, s.x.id)
 	}
 }
 
-// resume opens a stream that goes on at a position. Where the server has none it fails with
-// ended, which is why the one before ended.
-func (t *streamable) resume(ctx context.Context, at position, ended error) (httpReply, error) {
-	pause := resumePause
-	if at.retry > 0 {
-		pause = min(max(at.retry, resumeLeastPause), listenLastPause)
+// resume asks for the rest of a stream that ended before the answer, if the server
+// numbers its events (MCP 2025-11-25, "Resumability and Redelivery"). A server may end
+// its streams on purpose and be asked again and again, as long as it has something new
+// each time. What resume returns never says that the request did not run: it may have.
+func (t *streamable) resume(ctx context.Context, s *answerStream, broke error) error {
+	var long *jsonrpc.TooLongError
+	pause := listenFirstPause
+	for tries := 0; tries < resumeTries && s.last != "" && !errors.As(broke, &long); tries++ {
+		wait := pause
+		if s.retry > 0 {
+			wait = min(s.retry, listenLastPause)
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return context.Cause(ctx)
+		}
+		last, heard := s.last, s.heard
+		again, err := t.resumeOnce(ctx, s)
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case unsent(err): // the question for the rest, not the request: the server is gone
+			return &exchangeError{text: fmt.Sprintf("%v; asking for the rest of it: %v", broke, err), broken: true}
+		case !again:
+			return broke
+		}
+		pause = min(2*pause, listenLastPause)
+		if s.last != last || s.heard != heard {
+			tries, pause = -1, listenFirstPause
+		}
 	}
-	timer := time.NewTimer(pause)
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-		timer.Stop()
-		return httpReply{}, context.Cause(ctx)
-	}
-	p, err := t.doAfter(ctx, http.MethodGet, nil, at.id)
-	if err != nil || p.StatusCode == http.StatusOK && p.media() == mediaEvents {
-		return p, err
+	return broke
+}
+
+// resumeOnce asks for the rest once. again says that it makes sense to ask later.
+func (t *streamable) resumeOnce(ctx context.Context, s *answerStream) (again bool, err error) {
+	p, err := t.do(ctx, httpAsk{method: http.MethodGet, after: s.last})
+	if err != nil {
+		return endsConnection(err), err
 	}
 	defer p.close()
-	body, _ := p.read(t.limit) // the status says enough
-	refusal := t.refusal(p, body, false)
-	if _, lost := errors.AsType[*SessionLostError](refusal); lost {
-		return httpReply{}, refusal
+	if p.StatusCode == http.StatusOK && p.media() == mediaEvents {
+		return true, t.follow(ctx, s, p)
 	}
-	t.strange(fmt.Errorf("a stream does not go on: %w", refusal))
-	return httpReply{}, ended
+	body, _ := p.read(t.limit) // the status says enough
+	err = t.refusal(p, body, false)
+	t.strange(fmt.Errorf("the rest of a stream is refused: %w", err))
+	return busy(p.StatusCode), err
+}
+
+// busy reports whether a status says that it may be another one later.
+func busy(status int) bool {
+	return status == http.StatusTooManyRequests || status >= http.StatusInternalServerError
 }

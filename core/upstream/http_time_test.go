@@ -150,6 +150,45 @@ func TestC52_LateAnswerAndIdleStream(t *testing.T) {
 	})
 }
 
+// A person takes minutes for an answer, and the call as long.
+func TestC52_PersonTakesMinutes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		answered := make(chan string, 1)
+		s := &scriptedServer{post: func(r *http.Request, m jsonrpc.Message) (*http.Response, error) {
+			switch m.Kind {
+			case jsonrpc.Request:
+				resp, write, end := openStream(r)
+				go func() {
+					write("data: " + personAsked + "\n\n")
+					if got := <-answered; got != personSaid {
+						t.Errorf("the server got %s", got)
+					}
+					write("data: " + resultFor(m, `"thanks"`) + "\n\n")
+					end()
+				}()
+				return resp, nil
+			case jsonrpc.Response:
+				answered <- string(m.Raw)
+			default: // initialized
+			}
+			return respondWith(202, "", ""), nil
+		}}
+		transport, _ := scripted(t, s)
+		defer transport.Close()
+		l := newLink("s", 0)
+		l.transport, l.lastID = transport, 1
+		transport.(*streamable).sink = l // whose part the test had till now
+		caller := &sseAsker{newInbox(), 10 * time.Minute}
+		began := time.Now()
+		if err := l.forward(request(t, callX, caller)); err != nil {
+			t.Fatal(err)
+		}
+		if reply := <-caller.replies; reply != `{"jsonrpc":"2.0","id":1,"result":"thanks"}` || time.Since(began) != 10*time.Minute {
+			t.Errorf("after %s came %s", time.Since(began), reply)
+		}
+	})
+}
+
 func TestHTTPListeningStreamIsOpenedAgainWithBackOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &scriptedServer{}

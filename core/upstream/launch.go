@@ -37,10 +37,14 @@ func (l *Launcher) Open(entry config.Server) Opener {
 		return func(ctx context.Context) (Transport, error) { return l.openStdio(ctx, entry) }
 	}
 	return func(ctx context.Context) (Transport, error) {
-		return openHTTP(ctx, Endpoint{
-			Server: entry.Name, URL: entry.URL, Headers: entry.Headers,
+		e := Endpoint{
+			Server: entry.Name, URL: entry.URL, Headers: entry.Headers, CAFile: entry.CAFile, FallbackSSE: entry.FallbackSSE,
 			Mask: masker(entry.Secrets), Client: l.HTTP, Logger: l.Log,
-		})
+		}
+		if entry.Type == config.SSE {
+			return openSSE(ctx, e)
+		}
+		return openHTTP(ctx, e)
 	}
 }
 

@@ -170,19 +170,23 @@ func TestC103_AShortSecretDoesNotUncoverALongOne(t *testing.T) {
 }
 
 // httpRig runs an upstream on an HTTP peer.
-func httpRig(t *testing.T, url string) (*Upstream, *status.Board) {
+func httpRig(t *testing.T, url string, change ...func(*config.Server)) (*Upstream, *status.Board) {
 	t.Helper()
 	board := status.NewBoard()
 	l := launcher(t, discard{})
 	l.HTTP = NewHTTPClient()
 	t.Cleanup(l.HTTP.CloseIdleConnections)
-	u := New(config.Server{
+	entry := config.Server{
 		Name: "api", Type: config.HTTP, URL: url, Enabled: true, StartupTimeout: 10 * time.Second,
 		Reconnect: config.Reconnect{
 			Enabled: true, MaxAttempts: 10, InitialDelay: 100 * time.Millisecond, BackoffMultiplier: 1,
 			MaxDelay: 100 * time.Millisecond, SlowProbeInterval: time.Second, StableAfter: time.Minute,
 		},
-	}, true, Deps{
+	}
+	for _, c := range change {
+		c(&entry)
+	}
+	u := New(entry, true, Deps{
 		Open: l.Open, Self: mcp.Implementation{Name: "t", Version: "1"}, Board: board, Events: status.NewEvents(100, nil),
 		Remembered: func(config.Server) Lists { return Lists{} }, News: func(string, jsonrpc.Message) {},
 		Wanted: func(string) ([]string, string) { return nil, "" }, Changed: func() {}, Log: l.Log, Random: half,
@@ -218,8 +222,6 @@ func toolPeer(t *testing.T, call func(w http.ResponseWriter, m jsonrpc.Message))
 		}
 	})
 }
-
-const callX = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x"}}`
 
 // closedTransport cannot be written to, and says why a moment later.
 type closedTransport struct {
