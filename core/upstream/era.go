@@ -63,8 +63,11 @@ func newerFromText(body []byte) error {
 	body = body[:min(len(body), excerptRead)]
 	if m, err := jsonrpc.Parse(onOneLine(bytes.Clone(body))); err == nil && m.Error.Present() {
 		only, ok := errors.AsType[*newerError](newerOnly(m, errorOf(m)))
-		said, _ := errors.AsType[*jsonrpc.Error](only)
-		if !ok || len(only.versions) == 0 && said.Code == mcp.METHOD_NOT_FOUND {
+		if !ok {
+			return nil
+		}
+		said, _ := errors.AsType[*jsonrpc.Error](only.cause)
+		if len(only.versions) == 0 && said.Code == mcp.METHOD_NOT_FOUND {
 			return nil // it does not even name the request: anything may have sent this
 		}
 		return only
