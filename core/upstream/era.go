@@ -66,7 +66,7 @@ func newerFromText(body []byte) error {
 		if !ok {
 			return nil
 		}
-		said, _ := errors.AsType[*jsonrpc.Error](only.cause)
+		said, _ := errors.AsType[*jsonrpc.Error](only)
 		if len(only.versions) == 0 && said.Code == mcp.METHOD_NOT_FOUND {
 			return nil // it does not even name the request: anything may have sent this
 		}

@@ -31,6 +31,7 @@ func TestServerThatSpeaksOnlyNewerVersions(t *testing.T) {
 		"speaks old as well":  {200, `{"jsonrpc":"2.0","id":1,"error":{"code":-32022,"message":"odd","data":{"supported":["2026-07-28","2025-06-18"]}}}`, "initialize: odd (code -32022)"},
 		"other 400":           {400, "made on 2026-09-09", "HTTP status 400 (Bad Request): made on 2026-09-09"},
 		"other 404":           {404, `{"jsonrpc":"2.0","id":null,"error":{"code":-32601,"message":"nothing here"}}`, "HTTP status 404"},
+		"error of no one":     {400, `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"bad"}}`, "HTTP status 400"},
 		"old version":         {400, "bad version 2024-11-05", "HTTP status 400"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -65,4 +66,25 @@ func TestProcessThatSpeaksOnlyNewerVersions(t *testing.T) {
 	if got := newerOnly(jsonrpc.Message{}, other); got != other { //nolint:errorlint // the very same
 		t.Errorf("the error is %q", got)
 	}
+}
+
+// FuzzNewerFromText holds that no body makes it panic, and that what it finds are versions.
+func FuzzNewerFromText(f *testing.F) {
+	for _, seed := range []string{
+		"version 2026-07-28", `{"jsonrpc":"2.0","id":null,"error":{"code":-32022,"message":"m","data":{"supported":["2026-07-28",1,null]}}}`,
+		`{"jsonrpc":"2.0","id":1,"error":null}`, `{"jsonrpc":"2.0","id":1,"error":{"code":-32601}}`, `{"jsonrpc":"2.0","id":1,"error":{"data":{"supported":{}}}}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		err := newerFromText(body)
+		if err == nil {
+			return
+		}
+		for _, version := range err.(*newerError).versions { //nolint:errorlint // nothing wraps it
+			if !versionPattern.MatchString(version) || speaks(version) {
+				t.Errorf("%q is no newer version", version)
+			}
+		}
+	})
 }

@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/mark3labs/mcp-go/mcp"
-	"github.com/mark3labs/mcp-go/server"
 	gosdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"mcp-funnel/core/jsonrpc"
@@ -109,7 +108,7 @@ func TestC54_ServersOfOtherLibraries(t *testing.T) {
 		"mcp-go SSE": func(t *testing.T) *sdkPeer { return mcpGoSSEPeer(t) },
 		"go-sdk SSE": goSDKSSEPeer,
 		"mcp-go HTTP": func(t *testing.T) *sdkPeer {
-			return mcpGoPeer(t, server.WithEventStore(server.NewInMemoryEventStore()))
+			return mcpGoPeer(t)
 		},
 		"go-sdk HTTP": func(t *testing.T) *sdkPeer { return goSDKPeer(t, gosdk.StreamableHTTPOptions{}) },
 	} {
@@ -138,12 +137,13 @@ func TestC54_NoFallBackWithoutReason(t *testing.T) {
 		gets int
 		want string
 	}{
-		"hang-up": {func(w http.ResponseWriter, _ *http.Request) { hangUp(w, false) }, 0, "closed the connection without an answer"},
-		"401":     {refuse(401, "who are you"), 0, "wants a log-in"},
-		"500":     {refuse(500, "bad day"), 0, "HTTP status 500"},
-		"503":     {refuse(503, "come back later"), 0, "HTTP status 503"},
-		"newer":   {refuse(400, `{"jsonrpc":"2.0","id":1,"error":{"code":-32022,"message":"m","data":{"supported":["2026-07-28"]}}}`), 0, "speaks only MCP 2026-07-28"},
-		"own":     {refuse(400, `{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"bad params"}}`), 0, "bad params"},
+		"hang-up":    {func(w http.ResponseWriter, _ *http.Request) { hangUp(w, false) }, 0, "closed the connection without an answer"},
+		"401":        {refuse(401, "who are you"), 0, "wants a log-in"},
+		"500":        {refuse(500, "bad day"), 0, "HTTP status 500"},
+		"503":        {refuse(503, "come back later"), 0, "HTTP status 503"},
+		"503 as RPC": {refuse(503, `{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"busy"}}`), 0, "HTTP status 503"},
+		"newer":      {refuse(400, `{"jsonrpc":"2.0","id":1,"error":{"code":-32022,"message":"m","data":{"supported":["2026-07-28"]}}}`), 0, "speaks only MCP 2026-07-28"},
+		"own":        {refuse(400, `{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"bad params"}}`), 0, "bad params"},
 		"neither": {refuse(404, "nothing here"), 1,
 			"HTTP status 404 (Not Found): nothing here; nor does it speak the older HTTP with SSE: HOST answered HTTP status 405 (Method Not Allowed): no stream here; is the url in its config the one for MCP?"},
 	} {

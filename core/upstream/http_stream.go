@@ -13,8 +13,13 @@ import (
 	"mcp-funnel/core/jsonrpc"
 )
 
-// resumeTries is how many times in a row the rest of a stream is asked for in vain.
-const resumeTries = 5
+const (
+	// resumeTries is how many times in a row the rest of a stream is asked for in vain.
+	resumeTries = 5
+	// resumeLife is how long the rest of a stream has to last to be none of these, even
+	// if nothing comes on it: proxies cut silent streams.
+	resumeLife = 10 * time.Second
+)
 
 // eventEndpoint is the first event on a stream of the older HTTP with SSE.
 const eventEndpoint = "endpoint"
@@ -32,6 +37,8 @@ type answerStream struct {
 	retry time.Duration
 	// heard is how many events came.
 	heard int
+	// ended: the server ended the last one, where others broke.
+	ended bool
 }
 
 // readStream delivers everything that comes on the stream until it ends, and asks for
@@ -58,10 +65,11 @@ func (t *streamable) follow(ctx context.Context, s *answerStream, p httpReply) e
 		if events.retry > 0 {
 			s.retry = events.retry
 		}
+		s.ended = errors.Is(err, io.EOF)
 		switch {
 		case err != nil && s.answered:
 			return nil
-		case errors.Is(err, io.EOF):
+		case s.ended:
 			return t.failure(err, "ended its stream without an answer")
 		case err != nil:
 			return t.cutShort(ctx, err)
@@ -87,8 +95,9 @@ func (t *streamable) follow(ctx context.Context, s *answerStream, p httpReply) e
 
 // resume asks for the rest of a stream that ended before the answer, if the server
 // numbers its events (MCP 2025-11-25, "Resumability and Redelivery"). A server may end
-// its streams on purpose and be asked again and again, as long as it has something new
-// each time. What resume returns never says that the request did not run: it may have.
+// its streams on purpose and be asked again as often as it likes: who made the call
+// decides how long to wait. What resume returns never says that the request did not
+// run: it may have.
 func (t *streamable) resume(ctx context.Context, s *answerStream, broke error) error {
 	var long *jsonrpc.TooLongError
 	pause := listenFirstPause
@@ -104,40 +113,63 @@ func (t *streamable) resume(ctx context.Context, s *answerStream, broke error) e
 			timer.Stop()
 			return context.Cause(ctx)
 		}
-		last, heard := s.last, s.heard
-		again, err := t.resumeOnce(ctx, s)
+		next, err := t.resumeOnce(ctx, s)
 		switch {
 		case err == nil:
 			return nil
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case unsent(err): // the question for the rest, not the request: the server is gone
+			t.finish(err)
 			return &exchangeError{text: fmt.Sprintf("%v; asking for the rest of it: %v", broke, err), broken: true}
-		case !again:
+		case next == resumeNever:
 			return broke
 		}
 		pause = min(2*pause, listenLastPause)
-		if s.last != last || s.heard != heard {
+		if next == resumeOn {
 			tries, pause = -1, listenFirstPause
 		}
 	}
 	return broke
 }
 
-// resumeOnce asks for the rest once. again says that it makes sense to ask later.
-func (t *streamable) resumeOnce(ctx context.Context, s *answerStream) (again bool, err error) {
+// resumption is what comes after asking for the rest of a stream brought no answer.
+type resumption uint8
+
+const (
+	// resumeNever: there is no rest.
+	resumeNever resumption = iota
+	// resumeLater: it may be there later.
+	resumeLater
+	// resumeOn: it was there, and there is more.
+	resumeOn
+)
+
+// resumeOnce asks for the rest once. Its error is nil when the answer came.
+func (t *streamable) resumeOnce(ctx context.Context, s *answerStream) (resumption, error) {
 	p, err := t.do(ctx, httpAsk{method: http.MethodGet, after: s.last})
 	if err != nil {
-		return endsConnection(err), err
+		if endsConnection(err) {
+			return resumeLater, err
+		}
+		return resumeNever, err
 	}
 	defer p.close()
-	if p.StatusCode == http.StatusOK && p.media() == mediaEvents {
-		return true, t.follow(ctx, s, p)
+	if p.StatusCode != http.StatusOK || p.media() != mediaEvents {
+		body, _ := p.read(t.limit) // the status says enough
+		err := t.refusal(p, body, false)
+		t.strange(fmt.Errorf("the rest of a stream is refused: %w", err))
+		if busy(p.StatusCode) {
+			return resumeLater, err
+		}
+		return resumeNever, err
 	}
-	body, _ := p.read(t.limit) // the status says enough
-	err = t.refusal(p, body, false)
-	t.strange(fmt.Errorf("the rest of a stream is refused: %w", err))
-	return busy(p.StatusCode), err
+	began, heard, last := time.Now(), s.heard, s.last
+	err = t.follow(ctx, s, p)
+	if s.ended || s.heard != heard || s.last != last || time.Since(began) >= resumeLife {
+		return resumeOn, err
+	}
+	return resumeLater, err
 }
 
 // busy reports whether a status says that it may be another one later.
